@@ -1,0 +1,57 @@
+"""Adam, and how large its steps are at each moment."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from micrograd_res.engine import Value
+from micrograd_res.model import Params
+
+Group = tuple[list[Value], float]  # parameters, and the factor on their learning rate
+
+
+def param_groups(params: Params, block_rate: float = 1.0) -> list[Group]:
+    """All parameters of a GPT; those of its blocks learn at block_rate times the learning rate."""
+    blocks: list[Value] = []
+    rest: list[Value] = []
+    for name, matrix in params.items():
+        for row in matrix:
+            (blocks if name.startswith("layer") else rest).extend(row)
+    return [(rest, 1.0), (blocks, block_rate)]
+
+
+def learning_rate(step: int, steps: int, lr: float, warmup: int = 0) -> float:
+    """Up from lr / warmup to lr in the first warmup steps, while it falls to zero over all steps."""
+    return lr * (1.0 - step / steps) * min(1.0, (step + 1) / max(1, warmup))
+
+
+class Adam:
+    """Kingma and Ba 2015, algorithm 1. The defaults are microgpt's."""
+
+    def __init__(
+        self, groups: list[Group], beta1: float = 0.85, beta2: float = 0.99, eps: float = 1e-8
+    ) -> None:
+        self.groups = groups
+        self.beta1, self.beta2, self.eps = beta1, beta2, eps
+        self.steps = 0
+        self.means = [[0.0] * len(values) for values, _ in groups]  # of the gradient
+        self.squares = [[0.0] * len(values) for values, _ in groups]  # of its square
+
+    def zero_grad(self) -> None:
+        for values, _ in self.groups:
+            for value in values:
+                value.grad = 0.0
+
+    def step(self, lr: float) -> None:
+        """Move every parameter against its gradient, by about lr whatever the gradient's size."""
+        self.steps += 1
+        beta1, beta2, eps = self.beta1, self.beta2, self.eps
+        # Both averages start at zero; these factors undo that bias (section 3).
+        unbias1 = 1.0 / (1.0 - beta1**self.steps)
+        unbias2 = 1.0 / (1.0 - beta2**self.steps)
+        for (values, rate), mean, square in zip(self.groups, self.means, self.squares):
+            for i, value in enumerate(values):
+                grad = value.grad
+                mean[i] = m = beta1 * mean[i] + (1.0 - beta1) * grad
+                square[i] = s = beta2 * square[i] + (1.0 - beta2) * grad * grad
+                value.data -= lr * rate * m * unbias1 / (sqrt(s * unbias2) + eps)
