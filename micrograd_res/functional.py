@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sized
+from typing import Any
 
 from micrograd_res.engine import Value
 
-Vector = list[Value]
+Vector = list[Any]  # of Values (where nothing is differentiated fused.py takes floats as well)
 Matrix = list[Vector]  # one row for each output
 Sequence = list[Vector]  # one vector for each position
 
@@ -95,6 +96,8 @@ def attend(q: Sequence, k: Sequence, v: Sequence, n_head: int) -> Sequence:
 
 def check_targets(logits: Sequence, targets: list[int]) -> None:
     same_length(logits, targets)
+    if not targets:
+        raise ValueError("there is no position to predict")
     for scores, target in zip(logits, targets):
         if not 0 <= target < len(scores):  # Python would take -1 for the last one
             raise ValueError(f"target {target} is not one of {len(scores)} logits")

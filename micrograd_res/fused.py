@@ -1,71 +1,88 @@
 """The operations of functional.py again, derivatives by hand: everything else is just efficiency.
 
-One node for a whole operation instead of one for each multiplication. In each function `dy` is
-dL/dy, the gradient of the loss with respect to its result, and `pull` turns it into the gradients
-of its inputs. Without a Value among the inputs (plain floats) there is no graph, only numbers.
+One node for an operation, not one for each multiplication in it. Each docstring has the formula
+and its derivative, where dy stands for dL/dy, the gradient of the loss L; `pull` computes it.
+Plain floats may stand for Values that nobody differentiates: floats alone give plain floats.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable
 from itertools import accumulate, chain, pairwise, repeat
 from operator import mul
 from typing import Any
 
 from micrograd_res.engine import Fused, Value
-from micrograd_res.functional import Matrix, Sequence, check_targets, head_slices, same_length
+from micrograd_res.functional import (
+    Matrix,
+    Sequence,
+    Vector,
+    check_targets,
+    head_slices,
+    same_length,
+)
 
 Floats = list[list[float]]
+Pull = Callable[[Floats], Floats]  # from the gradients of the results to those of the inputs
 flatten = chain.from_iterable
 
-if hasattr(math, "sumprod"):  # Python 3.12
 
-    def long_matmul(a: Floats, b: Floats) -> Floats:
-        return [[math.sumprod(u, w) for w in b] for u in a]
+def has_values(x: Sequence) -> bool:
+    return isinstance(next(flatten(x), None), Value)
 
+
+def numbers(x: Sequence) -> Floats:
+    return [[value.data for value in row] for row in x] if has_values(x) else x
+
+
+def fuse(y: Floats, pull: Pull, *inputs: Sequence) -> Sequence:
+    """The numbers y as Values that one operation made from the inputs."""
+    if not any(map(has_values, inputs)):
+        return y
+    ends = [0, *accumulate(map(len, y))]
+
+    def rows(flat: list[Any]) -> list[list[Any]]:
+        return [flat[start:end] for start, end in pairwise(ends)]
+
+    values = [x if has_values(x) else [list(map(Value, row)) for row in x] for x in inputs]
+    operation = Fused(
+        list(flatten(flatten(values))), lambda dy: flatten(pull(rows(dy))), size=ends[-1]
+    )
+    return rows(list(map(Value, flatten(y), repeat(operation), range(operation.size))))
+
+
+def transpose(a: Floats) -> Floats:
+    return list(map(list, zip(*a)))
+
+
+if sys.version_info >= (3, 12):
+    from math import sumprod as dot
 else:
 
-    def long_matmul(a: Floats, b: Floats) -> Floats:
-        return [[sum(map(mul, u, w)) for w in b] for u in a]
+    def dot(u: list[float], w: list[float]) -> float:
+        return sum(map(mul, u, w))
 
 
-def matmul(a, b):
-    """a bᵀ: every row of a times every row of b."""
-    if len(a[0]) > 8:
-        return long_matmul(a, b)
+def matmul(a: Floats, b: Floats) -> Floats:
+    """a bᵀ: each row of a times each row of b."""
+    if not a or len(a[0]) > 8:
+        return [[dot(u, w) for w in b] for u in a]
+    # Up to eight products written out (a name has about seven positions) take half the time.
     pad = (0.0,) * (8 - len(a[0]))
-    b = [(*w, *pad) for w in b]
+    wide = [(*w, *pad) for w in b]
     return [
-        [u0 * w0 + u1 * w1 + u2 * w2 + u3 * w3 + u4 * w4 + u5 * w5 + u6 * w6 + u7 * w7 for w0, w1, w2, w3, w4, w5, w6, w7 in b]
+        [
+            u0 * w0 + u1 * w1 + u2 * w2 + u3 * w3 + u4 * w4 + u5 * w5 + u6 * w6 + u7 * w7
+            for w0, w1, w2, w3, w4, w5, w6, w7 in wide
+        ]
         for u0, u1, u2, u3, u4, u5, u6, u7 in [(*u, *pad) for u in a]
     ]
 
 
-def transpose(a):
-    return list(zip(*a))
-
-
-def numbers(x):
-    return [[n.data for n in row] for row in x] if x and x[0] and isinstance(x[0][0], Value) else x
-
-
-def fuse(y, pull, *inputs):
-    """The numbers y as Values that were all made by one operation on the inputs."""
-    flat = list(flatten(flatten(inputs)))
-    if not flat or not isinstance(flat[0], Value):
-        return y
-    ends = [0, *accumulate(map(len, y))]
-
-    def pull_flat(dy):
-        return flatten(pull([dy[a:b] for a, b in pairwise(ends)]))
-    op = Fused(flat, pull_flat, ends[-1])
-    values = list(map(Value, flatten(y), repeat(op), range(op.size)))
-    return [values[a:b] for a, b in pairwise(ends)]
-
-
-def add(x, y):
-    """z = x + y;  dx = dz, dy = dz"""
+def add(x: Sequence, y: Sequence) -> Sequence:
+    """z = x + y;  dx = dz, dy = dz: a sum hands its gradient on to both, whole."""
     same_length(x, y)
     for a, b in zip(x, y):
         same_length(a, b)
@@ -73,105 +90,124 @@ def add(x, y):
     return fuse(z, lambda dz: dz + dz, x, y)
 
 
-def linear(x, weight):
+def linear(x: Sequence, weight: Matrix) -> Sequence:
     """y = x Wᵀ;  dx = dy W, dW = dyᵀ x"""
+    for row in chain(x, weight):
+        same_length(row, weight[0])
     X, W = numbers(x), numbers(weight)
-    for row in W:
-        same_length(row, W[0])
-    for row in X:
-        same_length(row, W[0])
-    def pull(dy):
+
+    def pull(dy: Floats) -> Floats:
         return matmul(dy, transpose(W)) + matmul(transpose(dy), transpose(X))
+
     return fuse(matmul(X, W), pull, x, weight)
 
 
-def relu(x):
+def relu(x: Sequence) -> Sequence:
+    """y = x where x > 0, else 0;  dx = dy where x > 0, else 0"""
     X = numbers(x)
-    slopes = [[0.0 if n <= 0.0 else 1.0 for n in row] for row in X]
-    def pull(dy):
-        return [list(map(mul, d, s)) for d, s in zip(dy, slopes)]
+
+    def pull(dy: Floats) -> Floats:
+        return [[0.0 * d if n <= 0.0 else d for n, d in zip(*rows)] for rows in zip(X, dy)]
+
     return fuse([[0.0 if n <= 0.0 else n for n in row] for row in X], pull, x)
 
 
-def rmsnorm(x):
-    """y = x s with s = (mean(x²) + ε)^(-1/2);  ds/dx = -s³ x / n, so dx = s dy - x (dy·x) s³ / n"""
+def rmsnorm(x: Sequence) -> Sequence:
+    """y = s x with s = (mean(x²) + ε)^(-1/2);  ds/dx = -s³ x / n, so dx = s dy - x (dy·x) s³ / n"""
     X = numbers(x)
     scales = [(sum(map(mul, row, row)) / len(row) + 1e-5) ** -0.5 for row in X]
-    def pull(dy):
+
+    def pull(dy: Floats) -> Floats:
         dx = []
-        for row, d, s in zip(X, dy, scales):
+        for d, row, s in zip(dy, X, scales):
             c = sum(map(mul, d, row)) * s**3 / len(row)
             dx.append([s * d_i - c * n for d_i, n in zip(d, row)])
         return dx
+
     return fuse([[n * s for n in row] for row, s in zip(X, scales)], pull, x)
 
 
-def softmax(scores):
-    top = max(scores)
-    exps = [math.exp(s - top) for s in scores]
+def softmax_pull(y: list[float], dy: list[float]) -> list[float]:
+    """dy_i/dx_j = y_i (1 if i = j, else 0) - y_i y_j, so dx = y (dy - dy·y)"""
+    mean = sum(map(mul, dy, y))
+    return [y_i * (dy_i - mean) for y_i, dy_i in zip(y, dy)]
+
+
+def softmax(scores: Vector) -> Vector:
+    """y = exp(x) / sum(exp(x));  dx: see softmax_pull"""
+    (x,) = numbers([scores])
+    top = max(x)
+    exps = [math.exp(n - top) for n in x]
     total = sum(exps)
-    return [e / total for e in exps]
+    y = [e / total for e in exps]
+    return fuse([y], lambda dy: [softmax_pull(y, dy[0])], [scores])[0]
 
 
-def times(u, rows):
-    """u · row for each row, as far as u reaches."""
-    return [sum(map(mul, u, row)) for row in rows]
+def ragged_matmul(a: Floats, b: Floats) -> Floats:
+    """a bᵀ where the rows of a may be short: each meets the rows of b as far as it reaches."""
+    return [[sum(map(mul, u, w)) for w in b] for u in a]
 
 
-def attend(q, k, v, n_head):
+def ragged_transpose(a: Floats, n_column: int) -> Floats:
+    """The columns of a, from the last row up to the first that reaches so far."""
+    return [[row[i] for row in reversed(a) if i < len(row)] for i in range(n_column)]
+
+
+def one_head(q: Floats, k: Floats, v: Floats) -> tuple[Floats, Pull]:
+    """y = A v with A = softmax(q kᵀ / √d), a row for each query and as long as the keys it sees.
+
+    dA = dy vᵀ, dS = softmax_pull(A, dA) / √d;  dq = dS k, dk = dSᵀ q, dv = Aᵀ dy
+    """
+    first, scale = len(k) - len(q), len(k[0]) ** -0.5
+    S = [[n * scale for n in row[:seen]] for seen, row in enumerate(matmul(q, k), first + 1)]
+    A = list(map(softmax, S))
+
+    def pull(dy: Floats) -> Floats:
+        dS = [
+            [n * scale for n in softmax_pull(row, dA_row)] for row, dA_row in zip(A, matmul(dy, v))
+        ]
+        dq = ragged_matmul(dS, transpose(k))
+        dk = ragged_matmul(ragged_transpose(dS, len(k)), transpose(q[::-1]))
+        dv = ragged_matmul(ragged_transpose(A, len(k)), transpose(dy[::-1]))
+        return dq + dk + dv
+
+    return ragged_matmul(A, transpose(v)), pull
+
+
+def side_by_side(parts: list[Floats]) -> Floats:
+    return [list(flatten(rows)) for rows in zip(*parts)]
+
+
+def attend(q: Sequence, k: Sequence, v: Sequence, n_head: int) -> Sequence:
+    """Causal attention, each head on its part of the vectors: see one_head."""
     heads = head_slices(q, k, v, n_head)
-    first = len(k) - len(q)
-    Q, K, V = numbers(q), numbers(k), numbers(v)
-    kept = []
-    y = [[] for _ in Q]
-    for head in heads:
-        qh=[r[head] for r in Q]; kh=[r[head] for r in K]; vh=[r[head] for r in V]
-        rd = (head.stop-head.start)**-0.5
-        A=[]
-        columns=transpose(vh)
-        for t, scores in enumerate(matmul(qh,kh)):
-            w = softmax([n*rd for n in scores[:first+t+1]])
-            y[t] += times(w, columns)
-            A.append(w)
-        kept.append((head,qh,kh,vh,A,rd))
-    def pull(dy):
-        dQ=[[] for _ in Q]; dK=[[] for _ in K]; dV=[[] for _ in V]
-        for head,qh,kh,vh,A,rd in kept:
-            dyh=[r[head] for r in dy]
-            dS=[]
-            columns=transpose(kh)
-            for t,(a,dA) in enumerate(zip(A,matmul(dyh,vh))):
-                c=sum(map(mul,a,dA))
-                ds=[ai*(da-c)*rd for ai,da in zip(a,dA)]
-                dS.append(ds)
-                dQ[t]+=times(ds,columns)
-            dyT=transpose(dyh[::-1]); qT=transpose(qh[::-1])
-            A.reverse(); dS.reverse()
-            for s in range(len(K)):
-                dV[s]+=times([a[s] for a in A if s < len(a)], dyT)
-                dK[s]+=times([a[s] for a in dS if s < len(a)], qT)
-            A.reverse()
-        return dQ+dK+dV
-    return fuse(y,pull,q,k,v)
+    q_, k_, v_ = numbers(q), numbers(k), numbers(v)
+    done = [one_head(*([row[head] for row in m] for m in (q_, k_, v_))) for head in heads]
+
+    def pull(dy: Floats) -> Floats:
+        return side_by_side(
+            [pull_head([row[head] for row in dy]) for head, (_, pull_head) in zip(heads, done)]
+        )
+
+    return fuse(side_by_side([y for y, _ in done]), pull, q, k, v)
 
 
-def cross_entropy(logits, targets):
-    """-log softmax(logits)[target], mean over positions;  dlogits = (softmax(logits) - onehot) / n"""
+def cross_entropy(logits: Sequence, targets: list[int]) -> Value:
+    """y = mean of log(sum(exp(x))) - x[target];  dx = dy (softmax(x) - 1 at the target) / n"""
     check_targets(logits, targets)
-    L = numbers(logits)
-    probs=[]; loss=0.0
-    for row, target in zip(L, targets):
-        top = max(row)
-        exps = [math.exp(s - top) for s in row]
-        total = sum(exps)
-        loss += math.log(total) + top - row[target]
-        probs.append([e/total for e in exps])
-    n=len(L)
-    def pull(dy):
-        g=dy[0][0]/n
-        out=[]
-        for p, t in zip(probs, targets):
-            d=[g*x for x in p]; d[t]-=g
-            out.append(d)
-        return out
-    return fuse([[loss/n]], pull, logits)[0][0]
+    X = numbers(logits)
+    n = len(X)
+
+    def loss(x: list[float], target: int) -> float:
+        top = max(x)
+        return math.log(sum(math.exp(n - top) for n in x)) + top - x[target]
+
+    def pull(dy: Floats) -> Floats:
+        scale = dy[0][0] / n
+        dx = [[scale * p for p in softmax(x)] for x in X]
+        for row, target in zip(dx, targets):
+            row[target] -= scale
+        return dx
+
+    y: Value = fuse([[sum(map(loss, X, targets)) / n]], pull, logits)[0][0]
+    return y

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from math import sqrt
 from types import ModuleType
 
 from micrograd_res import fused
 from micrograd_res.engine import Value
 from micrograd_res.functional import Matrix, Sequence
 
+NORMS = ("pre", "post", "none")
+INITS = ("plain", "scaled", "zero", "fan_in")
+
 
 @dataclass(frozen=True)
 class Config:
+    """The shape of a GPT. The defaults are microgpt's; sizes that do not fit raise ValueError."""
+
     vocab_size: int
-    block_size: int = 16  # most positions that a document may have
+    block_size: int = 16  # positions, at most
     n_layer: int = 1
     n_head: int = 4
-    n_embd: int = 16  # numbers in the vector of one position
+    n_embd: int = 16  # numbers in the vector of a position
     residual_attn: bool = True  # add x back after attention
     residual_mlp: bool = True  # add x back after the MLP
-    norm: str = "pre"  # "pre" each sublayer (GPT-2), "post" each addition (Vaswani 2017), "none"
-    init: str = "plain"  # "plain" std 0.08, "scaled", "zero", "fan_in": see init_params
+    norm: str = "pre"  # before each sublayer (GPT-2); "post": after each addition (2017); "none"
+    init: str = "plain"  # see init_params
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "block_size", "n_layer", "n_head", "n_embd"):
@@ -29,59 +35,92 @@ class Config:
             if type(size) is not int or size < 1:
                 raise ValueError(f"{name} must be a whole number from 1, not {size!r}")
         if self.n_embd % self.n_head:
-            raise ValueError(f"n_embd {self.n_embd} cannot be shared out to n_head {self.n_head}")
-        for name, choices in (("norm", NORMS), ("init", INITS)):
-            if getattr(self, name) not in choices:
-                raise ValueError(f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}")
+            raise ValueError(f"n_embd {self.n_embd} cannot be shared by n_head {self.n_head}")
+        if self.norm not in NORMS:
+            raise ValueError(f"norm must be one of {', '.join(NORMS)}, not {self.norm!r}")
+        if self.init not in INITS:
+            raise ValueError(f"init must be one of {', '.join(INITS)}, not {self.init!r}")
 
-
-NORMS = ("pre", "post", "none")
-INITS = ("plain", "scaled", "zero", "fan_in")
 
 Params = dict[str, Matrix]  # "wte", "wpe", "lm_head", then "layer0.attn_wq" and so on
-Cache = tuple[Sequence, Sequence]  # the keys and the values that one layer has computed so far
+Cache = tuple[Sequence, Sequence]  # keys and values of the positions that one layer has seen
+
+
+def shapes(config: Config) -> dict[str, tuple[int, int]]:
+    """Rows and columns (outputs and inputs) of every matrix, in microgpt's order."""
+    n_embd = config.n_embd
+    table = {
+        "wte": (config.vocab_size, n_embd),
+        "wpe": (config.block_size, n_embd),
+        "lm_head": (config.vocab_size, n_embd),
+    }
+    for i in range(config.n_layer):
+        for name in ("attn_wq", "attn_wk", "attn_wv", "attn_wo"):
+            table[f"layer{i}.{name}"] = (n_embd, n_embd)
+        table[f"layer{i}.mlp_fc1"] = (4 * n_embd, n_embd)
+        table[f"layer{i}.mlp_fc2"] = (n_embd, 4 * n_embd)
+    return table
 
 
 def init_params(config: Config, rng: random.Random) -> Params:
-    c = config
+    """Normally distributed weights, the same draws whatever the skips, the norm and the init.
 
-    def matrix(n_out: int, n_in: int, std: float = 0.08) -> Matrix:
-        return [[Value(rng.gauss(0, std)) for _ in range(n_in)] for _ in range(n_out)]
+    The standard deviation is 0.08 ("plain"). "fan_in" makes it 1 / sqrt(inputs) in the blocks.
+    attn_wo and mlp_fc2 give F(x): "scaled" divides them by sqrt(2 n_layer), so that the sum of
+    all F(x) does not grow with depth (Radford et al. 2019, section 2.3); "zero" has F(x) = 0.
+    """
+    outputs = ("attn_wo", "mlp_fc2")
 
-    params = {
-        "wte": matrix(c.vocab_size, c.n_embd),
-        "wpe": matrix(c.block_size, c.n_embd),
-        "lm_head": matrix(c.vocab_size, c.n_embd),
+    def std(name: str, n_in: int) -> float:
+        if config.init == "fan_in" and name.startswith("layer"):
+            return float(n_in**-0.5)
+        if name.endswith(("attn_wo", "mlp_fc2")):
+            return {"scaled": 0.08 * (2 * config.n_layer) ** -0.5, "zero": 0.0}.get(
+                config.init, 0.08
+            )
+        return 0.08
+
+    return {
+        name: [[Value(rng.gauss(0.0, std(name, n_in))) for _ in range(n_in)] for _ in range(n_out)]
+        for name, (n_out, n_in) in shapes(config).items()
     }
-    for i in range(c.n_layer):
-        for name, n_out, n_in in (
-            ("attn_wq", c.n_embd, c.n_embd),
-            ("attn_wk", c.n_embd, c.n_embd),
-            ("attn_wv", c.n_embd, c.n_embd),
-            ("attn_wo", c.n_embd, c.n_embd),
-            ("mlp_fc1", 4 * c.n_embd, c.n_embd),
-            ("mlp_fc2", c.n_embd, 4 * c.n_embd),
-        ):
-            std = n_in**-0.5 if c.init == "fan_in" else 0.08
-            if name in ("attn_wo", "mlp_fc2"):  # what these two give is what the skip adds to
-                std *= {"scaled": (2 * c.n_layer) ** -0.5, "zero": 0.0}.get(c.init, 1.0)
-            params[f"layer{i}.{name}"] = matrix(n_out, n_in, std)
-    return params
 
 
 def plain(params: Params) -> Params:
-    """The same parameters as plain floats: a model of floats computes the same, without a graph."""
-    return {
-        name: [[float(value) for value in row] for row in matrix]  # type: ignore[misc]
-        for name, matrix in params.items()
-    }
+    """The parameters as floats: with them the model computes the same numbers without a graph."""
+    return {name: [[float(n) for n in row] for row in rows] for name, rows in params.items()}
+
+
+def layer_of(params: Params, i: int) -> Params:
+    """The six matrices of block i: "attn_wq" and so on."""
+    prefix = f"layer{i}."
+    return {name[len(prefix) :]: params[name] for name in params if name.startswith(prefix)}
 
 
 def new_caches(config: Config) -> list[Cache]:
     return [([], []) for _ in range(config.n_layer)]
 
 
-def attention(x: Sequence, layer: Params, config: Config, ops: ModuleType, cache: Cache | None) -> Sequence:
+def embed(
+    tokens: list[int], params: Params, config: Config, ops: ModuleType = fused, first: int = 0
+) -> Sequence:
+    """One vector for each token, which stands at the positions from `first`."""
+    positions = range(first, first + len(tokens))
+    if first < 0 or positions.stop > config.block_size:
+        raise ValueError(
+            f"positions {first} to {positions.stop - 1} do not fit block_size {config.block_size}"
+        )
+    for token in tokens:
+        if not 0 <= token < config.vocab_size:
+            raise ValueError(f"token {token} is not in a vocabulary of {config.vocab_size}")
+    x: Sequence = ops.add([params["wte"][t] for t in tokens], [params["wpe"][p] for p in positions])
+    x = ops.rmsnorm(x)
+    return x
+
+
+def attention(
+    x: Sequence, layer: Params, config: Config, ops: ModuleType = fused, cache: Cache | None = None
+) -> Sequence:
     q = ops.linear(x, layer["attn_wq"])
     k = ops.linear(x, layer["attn_wk"])
     v = ops.linear(x, layer["attn_wv"])
@@ -90,14 +129,28 @@ def attention(x: Sequence, layer: Params, config: Config, ops: ModuleType, cache
         keys += k
         values += v
         k, v = keys, values
-    return ops.linear(ops.attend(q, k, v, config.n_head), layer["attn_wo"])
+    x = ops.attend(q, k, v, config.n_head)
+    x = ops.linear(x, layer["attn_wo"])
+    return x
 
 
-def mlp(x: Sequence, layer: Params, ops: ModuleType) -> Sequence:
-    return ops.linear(ops.relu(ops.linear(x, layer["mlp_fc1"])), layer["mlp_fc2"])
+def mlp(x: Sequence, layer: Params, ops: ModuleType = fused) -> Sequence:
+    x = ops.linear(x, layer["mlp_fc1"])
+    x = ops.relu(x)
+    x = ops.linear(x, layer["mlp_fc2"])
+    return x
 
 
-def block(x: Sequence, layer: Params, config: Config, ops: ModuleType, cache: Cache | None = None) -> Sequence:
+def block(
+    x: Sequence, layer: Params, config: Config, ops: ModuleType = fused, cache: Cache | None = None
+) -> Sequence:
+    """One layer. Each half keeps x, transforms it, and adds x back (He et al. 2015, figure 2).
+
+        x ──┬── norm ── attention or mlp ── + ── x
+            └────────── x_residual ─────────┘
+
+    There "residual" is the name of F(x), what is still missing from x; x_residual holds x itself.
+    """
     x_residual = x
     if config.norm == "pre":
         x = ops.rmsnorm(x)
@@ -118,20 +171,20 @@ def block(x: Sequence, layer: Params, config: Config, ops: ModuleType, cache: Ca
     return x
 
 
-def embed(tokens: list[int], params: Params, config: Config, ops: ModuleType, start: int = 0) -> Sequence:
-    for token in tokens:
-        if not 0 <= token < config.vocab_size:
-            raise ValueError(f"token {token} is outside 0 to {config.vocab_size - 1}")
-    if start + len(tokens) > config.block_size:
-        raise ValueError(f"{start + len(tokens)} positions do not fit a block_size of {config.block_size}")
-    x = ops.add([params["wte"][token] for token in tokens], params["wpe"][start : start + len(tokens)])
-    return ops.rmsnorm(x)
+def gpt(
+    tokens: list[int],
+    params: Params,
+    config: Config,
+    ops: ModuleType = fused,
+    caches: list[Cache] | None = None,
+) -> Sequence:
+    """The logits of the token after each of these tokens.
 
-
-def gpt(tokens: list[int], params: Params, config: Config, ops: ModuleType = fused, caches: list[Cache] | None = None) -> Sequence:
-    x = embed(tokens, params, config, ops, len(caches[0][0]) if caches else 0)
+    With caches (see new_caches) the tokens go on from those of the earlier calls.
+    `ops` is the telling: the module functional, or fused, which gives the same numbers sooner.
+    """
+    x = embed(tokens, params, config, ops, first=len(caches[0][0]) if caches else 0)
     for i in range(config.n_layer):
-        prefix = f"layer{i}."
-        layer = {n[len(prefix):]: params[n] for n in params if n.startswith(prefix)}
-        x = block(x, layer, config, ops, caches[i] if caches else None)
-    return ops.linear(x, params["lm_head"])
+        x = block(x, layer_of(params, i), config, ops, caches[i] if caches else None)
+    logits: Sequence = ops.linear(x, params["lm_head"])
+    return logits

@@ -21,7 +21,7 @@ def param_groups(params: Params, block_rate: float = 1.0) -> list[Group]:
 
 
 def learning_rate(step: int, steps: int, lr: float, warmup: int = 0) -> float:
-    """Up from lr / warmup to lr in the first warmup steps, while it falls to zero over all steps."""
+    """Linear decay from lr to 0 over all steps, times a rise to 1 over the first `warmup` steps."""
     return lr * (1.0 - step / steps) * min(1.0, (step + 1) / max(1, warmup))
 
 
@@ -45,13 +45,15 @@ class Adam:
     def step(self, lr: float) -> None:
         """Move every parameter against its gradient, by about lr whatever the gradient's size."""
         self.steps += 1
-        beta1, beta2, eps = self.beta1, self.beta2, self.eps
-        # Both averages start at zero; these factors undo that bias (section 3).
-        unbias1 = 1.0 / (1.0 - beta1**self.steps)
-        unbias2 = 1.0 / (1.0 - beta2**self.steps)
+        beta1, beta2 = self.beta1, self.beta2
+        # Both averages start at 0. Dividing them by these factors removes that bias (section 3);
+        # it is done once for all parameters, as at the end of section 2.
+        unbias1, unbias2 = 1.0 - beta1**self.steps, sqrt(1.0 - beta2**self.steps)
+        eps = self.eps * unbias2
         for (values, rate), mean, square in zip(self.groups, self.means, self.squares):
+            size = lr * rate * unbias2 / unbias1
             for i, value in enumerate(values):
                 grad = value.grad
                 mean[i] = m = beta1 * mean[i] + (1.0 - beta1) * grad
                 square[i] = s = beta2 * square[i] + (1.0 - beta2) * grad * grad
-                value.data -= lr * rate * m * unbias1 / (sqrt(s * unbias2) + eps)
+                value.data -= size * m / (sqrt(s) + eps)

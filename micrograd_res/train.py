@@ -28,7 +28,8 @@ def document_loss(
     A document longer than the block is cut: its end is never seen.
     """
     tokens = tokens[: config.block_size + 1]
-    return ops.cross_entropy(gpt(tokens[:-1], params, config, ops), tokens[1:])
+    loss: Value = ops.cross_entropy(gpt(tokens[:-1], params, config, ops), tokens[1:])
+    return loss
 
 
 def batch_loss(
@@ -68,7 +69,7 @@ def train(
     batch_size: int = 1,
     ops: ModuleType = fused,
 ) -> Iterator[Step]:
-    """Train from adam.steps to `steps`; after each step its gradients are still there to be read."""
+    """Train from adam.steps to `steps`. The gradients of a step stay until the next one."""
     for step in range(adam.steps, steps):
         batch = [documents[(step * batch_size + i) % len(documents)] for i in range(batch_size)]
         rate = learning_rate(step, steps, lr, warmup)
