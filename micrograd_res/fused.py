@@ -62,7 +62,7 @@ if sys.version_info >= (3, 12):
 else:
 
     def dot(u: list[float], w: list[float]) -> float:
-        return sum(map(mul, u, w))
+        return sum(map(mul, u, w), 0.0)
 
 
 def matmul(a: Floats, b: Floats) -> Floats:
@@ -181,6 +181,8 @@ def side_by_side(parts: list[Floats]) -> Floats:
 def attend(q: Sequence, k: Sequence, v: Sequence, n_head: int) -> Sequence:
     """Causal attention, each head on its part of the vectors: see one_head."""
     heads = head_slices(q, k, v, n_head)
+    if not q:
+        return []
     q_, k_, v_ = numbers(q), numbers(k), numbers(v)
     done = [one_head(*([row[head] for row in m] for m in (q_, k_, v_))) for head in heads]
 

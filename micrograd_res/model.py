@@ -73,11 +73,11 @@ def init_params(config: Config, rng: random.Random) -> Params:
 
     def std(name: str, n_in: int) -> float:
         if config.init == "fan_in" and name.startswith("layer"):
-            return float(n_in**-0.5)
-        if name.endswith(("attn_wo", "mlp_fc2")):
-            return {"scaled": 0.08 * (2 * config.n_layer) ** -0.5, "zero": 0.0}.get(
-                config.init, 0.08
-            )
+            return 1.0 / sqrt(n_in)
+        if config.init == "scaled" and name.endswith(outputs):
+            return 0.08 / sqrt(2 * config.n_layer)
+        if config.init == "zero" and name.endswith(outputs):
+            return 0.0
         return 0.08
 
     return {
