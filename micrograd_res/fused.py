@@ -65,20 +65,32 @@ else:
         return sum(map(mul, u, w), 0.0)
 
 
+def padded(a: Floats, width: int) -> list[Any]:
+    zeros = (0.0,) * (width - len(a[0]))
+    return [(*row, *zeros) for row in a] if zeros else a
+
+
+# fmt: off
 def matmul(a: Floats, b: Floats) -> Floats:
-    """a bᵀ: each row of a times each row of b."""
-    if not a or len(a[0]) > 8:
-        return [[dot(u, w) for w in b] for u in a]
-    # Up to eight products written out (a name has about seven positions) take half the time.
-    pad = (0.0,) * (8 - len(a[0]))
-    wide = [(*w, *pad) for w in b]
-    return [
-        [
-            u0 * w0 + u1 * w1 + u2 * w2 + u3 * w3 + u4 * w4 + u5 * w5 + u6 * w6 + u7 * w7
-            for w0, w1, w2, w3, w4, w5, w6, w7 in wide
+    """a bᵀ: each row of a times each row of b. Written out, short products take half the time."""
+    width = len(a[0]) if a and b else 0
+    if 0 < width <= 8:  # as many positions have most names
+        b = padded(b, 8)
+        return [
+            [a0*b0 + a1*b1 + a2*b2 + a3*b3 + a4*b4 + a5*b5 + a6*b6 + a7*b7
+             for b0, b1, b2, b3, b4, b5, b6, b7 in b]
+            for a0, a1, a2, a3, a4, a5, a6, a7 in padded(a, 8)
         ]
-        for u0, u1, u2, u3, u4, u5, u6, u7 in [(*u, *pad) for u in a]
-    ]
+    if 8 < width <= 16:  # n_embd
+        b = padded(b, 16)
+        return [
+            [a0*b0 + a1*b1 + a2*b2 + a3*b3 + a4*b4 + a5*b5 + a6*b6 + a7*b7
+             + a8*b8 + a9*b9 + aa*ba + ab*bb + ac*bc + ad*bd + ae*be + af*bf
+             for b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, ba, bb, bc, bd, be, bf in b]
+            for a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, aa, ab, ac, ad, ae, af in padded(a, 16)
+        ]
+    return [[dot(u, w) for w in b] for u in a]
+# fmt: on
 
 
 def add(x: Sequence, y: Sequence) -> Sequence:
