@@ -46,19 +46,28 @@ Params = dict[str, Matrix]  # "wte", "wpe", "lm_head", then "layer0.attn_wq" and
 Cache = tuple[Sequence, Sequence]  # keys and values of the positions that one layer has seen
 
 
+def block_shapes(n_embd: int) -> dict[str, tuple[int, int]]:
+    """Rows and columns, which are outputs and inputs, of the six matrices of a block."""
+    return {
+        "attn_wq": (n_embd, n_embd),
+        "attn_wk": (n_embd, n_embd),
+        "attn_wv": (n_embd, n_embd),
+        "attn_wo": (n_embd, n_embd),
+        "mlp_fc1": (4 * n_embd, n_embd),
+        "mlp_fc2": (n_embd, 4 * n_embd),
+    }
+
+
 def shapes(config: Config) -> dict[str, tuple[int, int]]:
-    """Rows and columns (outputs and inputs) of every matrix, in microgpt's order."""
-    n_embd = config.n_embd
+    """Rows and columns of every matrix, in microgpt's order."""
     table = {
-        "wte": (config.vocab_size, n_embd),
-        "wpe": (config.block_size, n_embd),
-        "lm_head": (config.vocab_size, n_embd),
+        "wte": (config.vocab_size, config.n_embd),
+        "wpe": (config.block_size, config.n_embd),
+        "lm_head": (config.vocab_size, config.n_embd),
     }
     for i in range(config.n_layer):
-        for name in ("attn_wq", "attn_wk", "attn_wv", "attn_wo"):
-            table[f"layer{i}.{name}"] = (n_embd, n_embd)
-        table[f"layer{i}.mlp_fc1"] = (4 * n_embd, n_embd)
-        table[f"layer{i}.mlp_fc2"] = (n_embd, 4 * n_embd)
+        for name, shape in block_shapes(config.n_embd).items():
+            table[f"layer{i}.{name}"] = shape
     return table
 
 
@@ -92,9 +101,8 @@ def plain(params: Params) -> Params:
 
 
 def layer_of(params: Params, i: int) -> Params:
-    """The six matrices of block i: "attn_wq" and so on."""
-    prefix = f"layer{i}."
-    return {name[len(prefix) :]: params[name] for name in params if name.startswith(prefix)}
+    """The six matrices of block i, under their short names."""
+    return {name: params[f"layer{i}.{name}"] for name in block_shapes(1)}
 
 
 def new_caches(config: Config) -> list[Cache]:
