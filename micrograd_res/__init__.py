@@ -12,7 +12,8 @@ Read the files in this order; 1 to 4 are the heart.
  8 sample.py      new names
  9 checkpoint.py  save, load, resume
 10 probe.py       what to measure inside a network
-11 plot.py        curves and graphs, as text and as SVG
+11 plot.py        curves and bars, as text and as SVG
+12 graph.py       a small graph of numbers as a picture
 """
 
 __version__ = "0.1.0"
