@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 import random
+from unicodedata import normalize
 
 from micrograd_res.data import Tokenizer
 from micrograd_res.model import Config, Params, gpt, new_caches, plain
 
 
 def probabilities(logits: list[float], temperature: float = 1.0, top_k: int = 0) -> list[float]:
-    """softmax(logits / temperature) over the top_k largest (0: over all). Temperature 0 is greedy."""
+    """softmax(logits / temperature) over the top_k largest (0: all). Temperature 0 is greedy."""
     if not temperature >= 0.0:
         raise ValueError(f"temperature must be 0 or more, not {temperature}")
+    if top_k < 0:
+        raise ValueError(f"top_k must be 0 or more, not {top_k}")
+    if not all(map(math.isfinite, logits)):
+        raise ArithmeticError("the logits are no longer finite numbers: the model has diverged")
     ranked = sorted(range(len(logits)), key=lambda token: -logits[token])
     if temperature == 0.0:
         top_k = temperature = 1
@@ -24,6 +29,14 @@ def probabilities(logits: list[float], temperature: float = 1.0, top_k: int = 0)
     ]
     total = sum(weights)
     return [weight / total for weight in weights]
+
+
+def encode_prompt(prompt: str, tokenizer: Tokenizer, block_size: int) -> list[int]:
+    """BOS and the prompt. ValueError if the block has no room for one character more."""
+    prompt = normalize("NFC", prompt)  # as documents are
+    if len(prompt) >= block_size:
+        raise ValueError(f"a prompt of {len(prompt)} leaves no room in a block of {block_size}")
+    return tokenizer.encode(prompt)[:-1]
 
 
 def generate(
@@ -38,17 +51,14 @@ def generate(
     """The prompt and what the model adds to it, up to BOS or until the block is full."""
     weights = plain(params)
     caches = new_caches(config)
-    tokens = tokenizer.encode(prompt)[:-1]
-    if len(tokens) > config.block_size:
-        raise ValueError(f"a prompt of {len(prompt)} leaves no room in a block of {config.block_size}")
+    tokens = encode_prompt(prompt, tokenizer, config.block_size)
     fresh = tokens
-    while True:
+    while len(tokens) <= config.block_size:
         logits = gpt(fresh, weights, config, caches=caches)[-1]
         odds = probabilities(logits, temperature, top_k)
         token = rng.choices(range(config.vocab_size), weights=odds)[0]
         if token == tokenizer.bos:
-            return tokenizer.decode(tokens)
+            break
         tokens.append(token)
-        if len(tokens) > config.block_size:
-            return tokenizer.decode(tokens)
         fresh = [token]
+    return tokenizer.decode(tokens)
