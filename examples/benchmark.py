@@ -22,7 +22,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent))  # run from a clone
 from examples.common import NAMES, Progress, whole
 from micrograd_res import functional, fused
 from micrograd_res.data import Tokenizer, read_documents
-from micrograd_res.model import Config, Params, init_params, plain
+from micrograd_res.model import Config, Params, as_floats, init_params
 from micrograd_res.optim import Adam, param_groups
 from micrograd_res.train import document_loss, train
 
@@ -95,7 +95,7 @@ def main(argv: list[str] | None = None) -> int:
         "fused": training(documents, config()),
         "functional": training(documents, config(), functional),
         "graph": forward(documents, params, config()),
-        "numbers": forward(documents, plain(params), config()),
+        "numbers": forward(documents, as_floats(params), config()),
         **{("n_layer", n): training(documents, config(n_layer=n)) for n in DEPTHS},
         **{("n_embd", n): training(documents, config(n_embd=n)) for n in WIDTHS},
     }

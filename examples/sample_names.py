@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run from a cl
 
 from examples.common import Parser, add_sampling_flags, printable, run_main, whole
 from micrograd_res.checkpoint import Checkpoint, load
-from micrograd_res.model import gpt, plain
+from micrograd_res.model import as_floats, gpt
 from micrograd_res.sample import generate, probabilities
 
 ALTERNATIVES = 3  # likeliest letters that --show-probabilities names
@@ -43,7 +43,7 @@ def show_probabilities(name: str, model: Checkpoint, temperature: float, top_k: 
     config, tokenizer = model.config, model.tokenizer
     letters = [*map(printable, tokenizer.alphabet), "end"]
     tokens = tokenizer.encode(name)[: config.block_size + 1]
-    for logits, token in zip(gpt(tokens[:-1], plain(model.params), config), tokens[1:]):
+    for logits, token in zip(gpt(tokens[:-1], as_floats(model.params), config), tokens[1:]):
         odds = probabilities(logits, temperature, top_k)
         likeliest = sorted(range(len(odds)), key=lambda other: -odds[other])[:ALTERNATIVES]
         others = ", ".join(f"{letters[other]} {odds[other]:.0%}" for other in likeliest)

@@ -90,8 +90,15 @@ def to_json(value: Any, indent: str = "\n") -> str:
 def save(path: str | Path, run: Checkpoint) -> None:
     """Whenever the program dies, the file is the old one or the new one, whole.
 
-    ArithmeticError if a number is no longer finite, OSError if the file cannot be written.
+    ArithmeticError if a number is no longer finite, OSError if the file cannot be written,
+    ValueError for what a file has no place for.
     """
+    usual = Adam(param_groups(run.params))
+    for name in ("groups", "beta1", "beta2", "eps"):
+        if getattr(run.adam, name) != getattr(usual, name):
+            raise ValueError(f"a checkpoint does not keep {name} of Adam that are not the default")
+    if run.adam.steps != len(run.losses):
+        raise ValueError(f"{run.adam.steps} steps of Adam, but {len(run.losses)} losses")
     path = Path(path).resolve()  # a symbolic link stays one
     if path.exists() and not path.is_file():
         raise OSError(f"{path}: not a regular file")

@@ -1,4 +1,4 @@
-"""From a text file with one document a line to lists of tokens."""
+"""A text file, one document a line, becomes lists of tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from unicodedata import normalize
 
-HUGE = 1000  # characters of a lone document from which on it must be a mistake
+HUGE = 1000  # characters: a lone document longer than this is a mistake
 
 
 def decode_file(path: str | Path, encoding: str = "utf-8") -> str:
@@ -83,6 +83,10 @@ class Tokenizer:
         return [self.bos, *(self.token_of[character] for character in document), self.bos]
 
     def decode(self, tokens: Iterable[int]) -> str:
+        tokens = list(tokens)
+        for token in tokens:
+            if not 0 <= token <= self.bos:
+                raise ValueError(f"token {token} is not in a vocabulary of {self.vocab_size}")
         return "".join(self.alphabet[token] for token in tokens if token != self.bos)
 
 

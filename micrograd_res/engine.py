@@ -27,38 +27,23 @@ def compute(form: str, function: Callable[..., Any], *numbers: float) -> Any:
 
 
 def power_slopes(a: float, b: float, power: float) -> tuple[float, float]:
-    """d(a**b)/da = b a**(b-1) and d(a**b)/db = a**b log(a); at a = 0 their limits."""
+    """d(a**b)/da = b a**(b-1) and d(a**b)/db = a**b log(a), which counts as 0 at a = 0."""
     if a == 0.0:
-        return (0.0 if b == 0.0 or b > 1.0 else 1.0 if b == 1.0 else math.inf), 0.0
+        slope = 0.0 if b == 0.0 or b > 1.0 else math.inf if b < 1.0 else b  # b is 1, or NaN
+        return slope, 0.0
     try:
         slope = b * a ** (b - 1.0)
     except OverflowError:
-        slope = b * power / a  # infinite, with the right sign
+        slope = b * power / a  # the same product, in an order that cannot raise
     return slope, power * math.log(a) if a > 0.0 else math.nan
-
-
-class Fused:
-    """One operation that made `size` Values at once (fused.py has them).
-
-    `pull` turns the gradients of these outputs into those of the inputs. The outputs refer to
-    their operation, but never it to them: a cycle would outlive the graph that it belongs to.
-    """
-
-    __slots__ = ("_inputs", "pull", "size")
-
-    def __init__(
-        self, inputs: list[Value], pull: Callable[[list[float]], Iterable[float]], size: int
-    ) -> None:
-        self._inputs = inputs
-        self.pull = pull
-        self.size = size
 
 
 class Value:
     """A real number `data` and, after `backward`, the slope `grad` of the result at this number.
 
     A Value that you make is a leaf. A computed one also keeps its inputs and, beside each, the
-    derivative of this Value with respect to that input.
+    derivative of this Value with respect to that input; or the Fused operation that made it
+    together with others.
     """
 
     __slots__ = ("data", "grad", "_inputs", "_local_grads")
@@ -66,8 +51,8 @@ class Value:
     def __init__(self, data: float, inputs: Any = (), local_grads: Any = ()) -> None:
         self.data: float = data if type(data) is float else real_number(data)
         self.grad = 0.0
-        self._inputs = inputs  # a tuple of Values, or one Fused
-        self._local_grads = local_grads  # a tuple of floats, or the place among the outputs
+        self._inputs = inputs  # (), a tuple of Values, or one Fused
+        self._local_grads = local_grads  # a slope for each input; after a Fused, which output
 
     # Each operation in one line: its value, its inputs, the derivative with respect to each.
 
@@ -124,52 +109,56 @@ class Value:
     def __rpow__(self, other: float) -> Value:
         return Value(other) ** self
 
-    def _operations(self) -> tuple[list[Operation], dict[Operation, list[Value]]]:
-        """Every operation behind this Value, each after those that made its inputs; its outputs.
+    def _operations(self) -> tuple[list[Value | Fused], dict[Value | Fused, list[Value]]]:
+        """The operations behind this Value, inputs first; and of each the outputs that lead here.
 
-        Depth first, on a stack of its own: recursion would end 1,000 deep.
+        A Value that was not made by a Fused is the one output of an operation of its own. Depth
+        first, on a stack of its own: recursion would end 1,000 deep.
         """
         order: list[Any] = []
-        outputs: dict[Operation, list[Value]] = {}
-        stack: list[tuple[Any, Iterator[Value]]] = [(None, iter([self]))]
+        outputs: dict[Value | Fused, list[Value]] = {}
+        stack: list[tuple[Any, Iterator[Value]]] = [(None, iter([self]))]  # None: backward, last
         while stack:
             operation, inputs = stack[-1]
             for value in inputs:  # from where it stopped the last time
                 if not value._inputs:
                     continue
-                value.grad = 0.0
                 source = value._inputs if isinstance(value._inputs, Fused) else value
-                if source in outputs:
-                    outputs[source].append(value)
-                else:
+                if source not in outputs:
                     outputs[source] = [value]
                     stack.append((source, iter(source._inputs)))
                     break
+                if source is not value:
+                    outputs[source].append(value)
             else:
                 order.append(operation)
                 stack.pop()
         return order[:-1], outputs
 
     def backward(self) -> None:
-        """Give every Value that this one was computed from its `grad`, d self / d that Value.
+        """Set `grad` of every Value behind this one to d self / d that Value.
 
-        Leaves add it to the `grad` they have; computed Values start afresh at each call.
+        Leaves add it to the `grad` they have. Computed Values start afresh at each call; what is
+        not behind this Value keeps its `grad`.
         """
         order, outputs = self._operations()
-        self.grad = 1.0 if self._inputs else self.grad + 1.0
+        for made in outputs.values():
+            for value in made:
+                value.grad = 0.0
+        self.grad += 1.0
         for operation in reversed(order):
             if isinstance(operation, Fused):
-                dy = [0.0] * operation.size
+                dy = [0.0] * operation.n_output
                 for value in outputs[operation]:
                     dy[value._local_grads] = value.grad
                 grads = operation.pull(dy)
             else:  # the chain rule
                 grads = [local * operation.grad for local in operation._local_grads]
-            for value, grad in zip(operation._inputs, grads):
+            for value, grad in zip(operation._inputs, grads, strict=True):
                 value.grad += grad  # the paths from a value to self add up
 
     def __float__(self) -> float:
-        return self.data
+        return float(self.data)  # somebody may have set it to an int
 
     def __repr__(self) -> str:
         return f"Value(data={self.data}, grad={self.grad})"
@@ -177,7 +166,21 @@ class Value:
     def __reduce__(self) -> tuple[Any, ...]:  # for copy and pickle
         if self._inputs:
             raise TypeError(f"only a leaf can be copied or pickled, and {self} was computed")
-        return Value, (self.data,), (None, {"grad": self.grad})
+        return type(self), (self.data,), (None, {"grad": self.grad})
 
 
-Operation = Value | Fused  # a computed Value is the only output of its own operation
+class Fused:
+    """One operation that made `n_output` Values at once; fused.py is full of them.
+
+    `pull` turns the gradients of the outputs into those of the inputs. The outputs refer to their
+    operation but never it to them: a cycle would outlive the graph that it belongs to.
+    """
+
+    __slots__ = ("_inputs", "pull", "n_output")
+
+    def __init__(
+        self, inputs: list[Value], pull: Callable[[list[float]], Iterable[float]], n_output: int
+    ) -> None:
+        self._inputs = inputs
+        self.pull = pull
+        self.n_output = n_output

@@ -7,7 +7,7 @@ from typing import Any
 
 from micrograd_res.engine import Value
 
-Vector = list[Any]  # of Values (where nothing is differentiated fused.py takes floats as well)
+Vector = list[Any]  # of Values; in fused.py also of floats
 Matrix = list[Vector]  # one row for each output
 Sequence = list[Vector]  # one vector for each position
 
@@ -18,12 +18,10 @@ def same_length(a: Sized, b: Sized) -> None:
 
 
 def add(x: Sequence, y: Sequence) -> Sequence:
-    def plus(a: Vector, b: Vector) -> Vector:
-        same_length(a, b)
-        return [a_i + b_i for a_i, b_i in zip(a, b)]
-
     same_length(x, y)
-    return [plus(a, b) for a, b in zip(x, y)]
+    for a, b in zip(x, y):
+        same_length(a, b)
+    return [[a_i + b_i for a_i, b_i in zip(a, b)] for a, b in zip(x, y)]
 
 
 def dot(a: Vector, b: Vector) -> Value:
@@ -76,7 +74,7 @@ def attend(q: Sequence, k: Sequence, v: Sequence, n_head: int) -> Sequence:
     training (as many queries as keys) and in generation (one query, keys from a cache) alike.
     """
     heads = head_slices(q, k, v, n_head)
-    first = len(k) - len(q)
+    first = len(k) - len(q)  # position of the first query
 
     def look(query: Vector, keys: Sequence, values: Sequence) -> Vector:
         weights = softmax([dot(query, key) / len(query) ** 0.5 for key in keys])
@@ -104,7 +102,10 @@ def check_targets(logits: Sequence, targets: list[int]) -> None:
 
 
 def cross_entropy(logits: Sequence, targets: list[int]) -> Value:
-    """-log softmax(logits)[target] in nats, the mean over positions."""
+    """log(sum(exp(logits))) - logits[target], the mean over positions, in nats.
+
+    That is -log softmax(logits)[target], without a log(0) on the way.
+    """
     check_targets(logits, targets)
     losses = []
     for scores, target in zip(logits, targets):

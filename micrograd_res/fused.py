@@ -1,8 +1,11 @@
 """The operations of functional.py again, derivatives by hand: everything else is just efficiency.
 
 One node for an operation, not one for each multiplication in it. Each docstring has the formula
-and its derivative, where dy stands for dL/dy, the gradient of the loss L; `pull` computes it.
-Plain floats may stand for Values that nobody differentiates: floats alone give plain floats.
+and its derivative, where dy stands for dL/dy, the gradient of the loss L, and `pull` computes it.
+An output that does not reach the loss counts with gradient 0.
+
+An argument may consist of plain floats: then it is a constant (leave it as it is until backward).
+If all do, so does the result, and there is no graph.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from itertools import accumulate, chain, pairwise, repeat
+from itertools import accumulate, chain, pairwise
 from operator import mul
 from typing import Any
 
@@ -25,7 +28,7 @@ from micrograd_res.functional import (
 )
 
 Floats = list[list[float]]
-Pull = Callable[[Floats], Floats]  # from the gradients of the results to those of the inputs
+Pull = Callable[[Floats], tuple[Floats, ...]]  # from dy to the gradient of each input
 flatten = chain.from_iterable
 
 
@@ -33,7 +36,7 @@ def has_values(x: Sequence) -> bool:
     return isinstance(next(flatten(x), None), Value)
 
 
-def numbers(x: Sequence) -> Floats:
+def data_of(x: Sequence) -> Floats:
     return [[value.data for value in row] for row in x] if has_values(x) else x
 
 
@@ -48,9 +51,11 @@ def fuse(y: Floats, pull: Pull, *inputs: Sequence) -> Sequence:
 
     values = [x if has_values(x) else [list(map(Value, row)) for row in x] for x in inputs]
     operation = Fused(
-        list(flatten(flatten(values))), lambda dy: flatten(pull(rows(dy))), size=ends[-1]
+        list(flatten(flatten(values))),
+        pull=lambda dy: flatten(flatten(pull(rows(dy)))),
+        n_output=ends[-1],
     )
-    return rows(list(map(Value, flatten(y), repeat(operation), range(operation.size))))
+    return rows([Value(number, operation, place) for place, number in enumerate(flatten(y))])
 
 
 def transpose(a: Floats) -> Floats:
@@ -72,9 +77,9 @@ def padded(a: Floats, width: int) -> list[Any]:
 
 # fmt: off
 def matmul(a: Floats, b: Floats) -> Floats:
-    """a bᵀ: each row of a times each row of b. Written out, short products take half the time."""
+    """a bᵀ: each row of a times each row of b. Short products, written out, are faster."""
     width = len(a[0]) if a and b else 0
-    if 0 < width <= 8:  # as many positions have most names
+    if 0 < width <= 8:  # positions of a name of up to seven letters
         b = padded(b, 8)
         return [
             [a0*b0 + a1*b1 + a2*b2 + a3*b3 + a4*b4 + a5*b5 + a6*b6 + a7*b7
@@ -98,61 +103,62 @@ def add(x: Sequence, y: Sequence) -> Sequence:
     same_length(x, y)
     for a, b in zip(x, y):
         same_length(a, b)
-    z = [[a_i + b_i for a_i, b_i in zip(a, b)] for a, b in zip(numbers(x), numbers(y))]
-    return fuse(z, lambda dz: dz + dz, x, y)
+    z = [[a_i + b_i for a_i, b_i in zip(a, b)] for a, b in zip(data_of(x), data_of(y))]
+    return fuse(z, lambda dz: (dz, dz), x, y)
 
 
 def linear(x: Sequence, weight: Matrix) -> Sequence:
     """y = x Wᵀ;  dx = dy W, dW = dyᵀ x"""
-    for row in chain(x, weight):
+    for row in chain(x if weight else (), weight):
         same_length(row, weight[0])
-    X, W = numbers(x), numbers(weight)
+    X, W = data_of(x), data_of(weight)
 
-    def pull(dy: Floats) -> Floats:
-        return matmul(dy, transpose(W)) + matmul(transpose(dy), transpose(X))
+    def pull(dy: Floats) -> tuple[Floats, Floats]:
+        return matmul(dy, transpose(W)), matmul(transpose(dy), transpose(X))
 
     return fuse(matmul(X, W), pull, x, weight)
 
 
 def relu(x: Sequence) -> Sequence:
     """y = x where x > 0, else 0;  dx = dy where x > 0, else 0"""
-    X = numbers(x)
+    X = data_of(x)
 
-    def pull(dy: Floats) -> Floats:
-        return [[0.0 * d if n <= 0.0 else d for n, d in zip(*rows)] for rows in zip(X, dy)]
+    def pull(dy: Floats) -> tuple[Floats]:
+        # 0 times d, because the 0 of an infinite or NaN gradient is NaN.
+        return ([[0.0 * d if n <= 0.0 else d for n, d in zip(*rows)] for rows in zip(X, dy)],)
 
     return fuse([[0.0 if n <= 0.0 else n for n in row] for row in X], pull, x)
 
 
 def rmsnorm(x: Sequence) -> Sequence:
     """y = s x with s = (mean(x²) + ε)^(-1/2);  ds/dx = -s³ x / n, so dx = s dy - x (dy·x) s³ / n"""
-    X = numbers(x)
-    scales = [(sum(map(mul, row, row)) / len(row) + 1e-5) ** -0.5 for row in X]
+    X = data_of(x)
+    scales = [(dot(row, row) / len(row) + 1e-5) ** -0.5 for row in X]
 
-    def pull(dy: Floats) -> Floats:
+    def pull(dy: Floats) -> tuple[Floats]:
         dx = []
-        for d, row, s in zip(dy, X, scales):
-            c = sum(map(mul, d, row)) * s**3 / len(row)
-            dx.append([s * d_i - c * n for d_i, n in zip(d, row)])
-        return dx
+        for d_row, row, s in zip(dy, X, scales):
+            c = dot(d_row, row) * s**3 / len(row)
+            dx.append([s * d - c * n for d, n in zip(d_row, row)])
+        return (dx,)
 
     return fuse([[n * s for n in row] for row, s in zip(X, scales)], pull, x)
 
 
 def softmax_pull(y: list[float], dy: list[float]) -> list[float]:
     """dy_i/dx_j = y_i (1 if i = j, else 0) - y_i y_j, so dx = y (dy - dy·y)"""
-    mean = sum(map(mul, dy, y))
+    mean = dot(dy, y)
     return [y_i * (dy_i - mean) for y_i, dy_i in zip(y, dy)]
 
 
 def softmax(scores: Vector) -> Vector:
     """y = exp(x) / sum(exp(x));  dx: see softmax_pull"""
-    (x,) = numbers([scores])
+    (x,) = data_of([scores])
     top = max(x)
     exps = [math.exp(n - top) for n in x]
     total = sum(exps)
     y = [e / total for e in exps]
-    return fuse([y], lambda dy: [softmax_pull(y, dy[0])], [scores])[0]
+    return fuse([y], lambda dy: ([softmax_pull(y, dy[0])],), [scores])[0]
 
 
 def ragged_matmul(a: Floats, b: Floats) -> Floats:
@@ -161,27 +167,29 @@ def ragged_matmul(a: Floats, b: Floats) -> Floats:
 
 
 def ragged_transpose(a: Floats, n_column: int) -> Floats:
-    """The columns of a, from the last row up to the first that reaches so far."""
+    """The columns of a, read from the last row up to the first that reaches so far."""
     return [[row[i] for row in reversed(a) if i < len(row)] for i in range(n_column)]
 
 
 def one_head(q: Floats, k: Floats, v: Floats) -> tuple[Floats, Pull]:
-    """y = A v with A = softmax(q kᵀ / √d), a row for each query and as long as the keys it sees.
+    """y = A v with A = softmax(q kᵀ / √d): a row for each query, as long as the keys it sees.
 
     dA = dy vᵀ, dS = softmax_pull(A, dA) / √d;  dq = dS k, dk = dSᵀ q, dv = Aᵀ dy
     """
-    first, scale = len(k) - len(q), len(k[0]) ** -0.5
-    S = [[n * scale for n in row[:seen]] for seen, row in enumerate(matmul(q, k), first + 1)]
-    A = list(map(softmax, S))
+    first = len(k) - len(q)  # position of the first query
+    scale = len(k[0]) ** -0.5
+    A = [
+        softmax([score * scale for score in scores[: position + 1]])
+        for position, scores in enumerate(matmul(q, k), first)
+    ]
 
-    def pull(dy: Floats) -> Floats:
-        dS = [
-            [n * scale for n in softmax_pull(row, dA_row)] for row, dA_row in zip(A, matmul(dy, v))
-        ]
+    def pull(dy: Floats) -> tuple[Floats, Floats, Floats]:
+        dA = [d_row[: len(row)] for row, d_row in zip(A, matmul(dy, v))]
+        dS = [[scale * d for d in softmax_pull(*rows)] for rows in zip(A, dA)]
         dq = ragged_matmul(dS, transpose(k))
         dk = ragged_matmul(ragged_transpose(dS, len(k)), transpose(q[::-1]))
         dv = ragged_matmul(ragged_transpose(A, len(k)), transpose(dy[::-1]))
-        return dq + dk + dv
+        return dq, dk, dv
 
     return ragged_matmul(A, transpose(v)), pull
 
@@ -195,13 +203,12 @@ def attend(q: Sequence, k: Sequence, v: Sequence, n_head: int) -> Sequence:
     heads = head_slices(q, k, v, n_head)
     if not q:
         return []
-    q_, k_, v_ = numbers(q), numbers(k), numbers(v)
-    done = [one_head(*([row[head] for row in m] for m in (q_, k_, v_))) for head in heads]
+    QKV = [data_of(x) for x in (q, k, v)]
+    done = [one_head(*([row[head] for row in x] for x in QKV)) for head in heads]
 
-    def pull(dy: Floats) -> Floats:
-        return side_by_side(
-            [pull_head([row[head] for row in dy]) for head, (_, pull_head) in zip(heads, done)]
-        )
+    def pull(dy: Floats) -> tuple[Floats, ...]:
+        parts = [pull_head([row[head] for row in dy]) for head, (_, pull_head) in zip(heads, done)]
+        return tuple(side_by_side(list(of_all_heads)) for of_all_heads in zip(*parts))
 
     return fuse(side_by_side([y for y, _ in done]), pull, q, k, v)
 
@@ -209,19 +216,18 @@ def attend(q: Sequence, k: Sequence, v: Sequence, n_head: int) -> Sequence:
 def cross_entropy(logits: Sequence, targets: list[int]) -> Value:
     """y = mean of log(sum(exp(x))) - x[target];  dx = dy (softmax(x) - 1 at the target) / n"""
     check_targets(logits, targets)
-    X = numbers(logits)
-    n = len(X)
+    X, targets = data_of(logits), list(targets)
 
     def loss(x: list[float], target: int) -> float:
         top = max(x)
-        return math.log(sum(math.exp(n - top) for n in x)) + top - x[target]
+        return math.log(sum(math.exp(logit - top) for logit in x)) + top - x[target]
 
-    def pull(dy: Floats) -> Floats:
-        scale = dy[0][0] / n
+    def pull(dy: Floats) -> tuple[Floats]:
+        scale = dy[0][0] / len(X)
         dx = [[scale * p for p in softmax(x)] for x in X]
         for row, target in zip(dx, targets):
             row[target] -= scale
-        return dx
+        return (dx,)
 
-    y: Value = fuse([[sum(map(loss, X, targets)) / n]], pull, logits)[0][0]
+    y: Value = fuse([[sum(map(loss, X, targets)) / len(X)]], pull, logits)[0][0]
     return y

@@ -32,7 +32,7 @@ def inputs_of(value: Value) -> list[tuple[Value, float]]:
     operation = value._inputs
     if not isinstance(operation, Fused):
         return list(zip(operation, value._local_grads))
-    dy = [0.0] * operation.size
+    dy = [0.0] * operation.n_output
     dy[value._local_grads] = 1.0
     pairs = zip(operation._inputs, operation.pull(dy))
     return [(source, slope) for source, slope in pairs if slope]  # most outputs need few inputs

@@ -26,14 +26,14 @@ class Config:
     n_embd: int = 16  # numbers in the vector of a position
     residual_attn: bool = True  # add x back after attention
     residual_mlp: bool = True  # add x back after the MLP
-    norm: str = "pre"  # before each sublayer (GPT-2); "post": after each addition (2017); "none"
+    norm: str = "pre"  # before each sublayer (GPT-2); "post": after each half (2017); "none"
     init: str = "plain"  # see init_params
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "block_size", "n_layer", "n_head", "n_embd"):
             size = getattr(self, name)
             if type(size) is not int or size < 1:
-                raise ValueError(f"{name} must be a whole number from 1, not {size!r}")
+                raise ValueError(f"{name} must be a whole number of at least 1, not {size!r}")
         if self.n_embd % self.n_head:
             raise ValueError(f"n_embd {self.n_embd} cannot be shared by n_head {self.n_head}")
         if self.norm not in NORMS:
@@ -46,16 +46,14 @@ Params = dict[str, Matrix]  # "wte", "wpe", "lm_head", then "layer0.attn_wq" and
 Cache = tuple[Sequence, Sequence]  # keys and values of the positions that one layer has seen
 
 
-def block_shapes(n_embd: int) -> dict[str, tuple[int, int]]:
-    """Rows and columns, which are outputs and inputs, of the six matrices of a block."""
-    return {
-        "attn_wq": (n_embd, n_embd),
-        "attn_wk": (n_embd, n_embd),
-        "attn_wv": (n_embd, n_embd),
-        "attn_wo": (n_embd, n_embd),
-        "mlp_fc1": (4 * n_embd, n_embd),
-        "mlp_fc2": (n_embd, 4 * n_embd),
-    }
+BLOCK = {  # outputs (rows) and inputs (columns) of each matrix, in units of n_embd
+    "attn_wq": (1, 1),
+    "attn_wk": (1, 1),
+    "attn_wv": (1, 1),
+    "attn_wo": (1, 1),
+    "mlp_fc1": (4, 1),
+    "mlp_fc2": (1, 4),
+}
 
 
 def shapes(config: Config) -> dict[str, tuple[int, int]]:
@@ -66,8 +64,8 @@ def shapes(config: Config) -> dict[str, tuple[int, int]]:
         "lm_head": (config.vocab_size, config.n_embd),
     }
     for i in range(config.n_layer):
-        for name, shape in block_shapes(config.n_embd).items():
-            table[f"layer{i}.{name}"] = shape
+        for name, (n_out, n_in) in BLOCK.items():
+            table[f"layer{i}.{name}"] = (n_out * config.n_embd, n_in * config.n_embd)
     return table
 
 
@@ -75,17 +73,17 @@ def init_params(config: Config, rng: random.Random) -> Params:
     """Normally distributed weights, the same draws whatever the skips, the norm and the init.
 
     The standard deviation is 0.08 ("plain"). "fan_in" makes it 1 / sqrt(inputs) in the blocks.
-    attn_wo and mlp_fc2 give F(x): "scaled" divides them by sqrt(2 n_layer), so that the sum of
-    all F(x) does not grow with depth (Radford et al. 2019, section 2.3); "zero" has F(x) = 0.
+    attn_wo and mlp_fc2 give F(x): "scaled" divides them by sqrt(2 n_layer), as many as there are
+    F(x) to be summed (Radford et al. 2019, section 2.3); "zero" makes every F(x) zero.
     """
-    outputs = ("attn_wo", "mlp_fc2")
+    last = ("attn_wo", "mlp_fc2")
 
     def std(name: str, n_in: int) -> float:
         if config.init == "fan_in" and name.startswith("layer"):
             return 1.0 / sqrt(n_in)
-        if config.init == "scaled" and name.endswith(outputs):
+        if config.init == "scaled" and name.endswith(last):
             return 0.08 / sqrt(2 * config.n_layer)
-        if config.init == "zero" and name.endswith(outputs):
+        if config.init == "zero" and name.endswith(last):
             return 0.0
         return 0.08
 
@@ -95,14 +93,14 @@ def init_params(config: Config, rng: random.Random) -> Params:
     }
 
 
-def plain(params: Params) -> Params:
-    """The parameters as floats: with them the model computes the same numbers without a graph."""
+def as_floats(params: Params) -> Params:
+    """The parameters as floats: from these `fused` computes the same numbers, and no graph."""
     return {name: [[float(n) for n in row] for row in rows] for name, rows in params.items()}
 
 
 def layer_of(params: Params, i: int) -> Params:
     """The six matrices of block i, under their short names."""
-    return {name: params[f"layer{i}.{name}"] for name in block_shapes(1)}
+    return {name: params[f"layer{i}.{name}"] for name in BLOCK}
 
 
 def new_caches(config: Config) -> list[Cache]:
@@ -122,7 +120,7 @@ def embed(
         if not 0 <= token < config.vocab_size:
             raise ValueError(f"token {token} is not in a vocabulary of {config.vocab_size}")
     x: Sequence = ops.add([params["wte"][t] for t in tokens], [params["wpe"][p] for p in positions])
-    x = ops.rmsnorm(x)
+    x = ops.rmsnorm(x)  # as microgpt, whatever config.norm
     return x
 
 
@@ -132,9 +130,9 @@ def attention(
     q = ops.linear(x, layer["attn_wq"])
     k = ops.linear(x, layer["attn_wk"])
     v = ops.linear(x, layer["attn_wv"])
-    if cache:
+    if cache is not None:
         keys, values = cache
-        keys += k
+        keys += k  # in place: the caller's cache grows
         values += v
         k, v = keys, values
     x = ops.attend(q, k, v, config.n_head)
@@ -157,7 +155,8 @@ def block(
         x ──┬── norm ── attention or mlp ── + ── x
             └────────── x_residual ─────────┘
 
-    There "residual" is the name of F(x), what is still missing from x; x_residual holds x itself.
+    The picture has norm "pre"; "post" stands behind the plus. He et al. call F(x) the residual,
+    what x still lacks; x_residual holds x itself.
     """
     x_residual = x
     if config.norm == "pre":
@@ -191,8 +190,12 @@ def gpt(
     With caches (see new_caches) the tokens go on from those of the earlier calls.
     `ops` is the telling: the module functional, or fused, which gives the same numbers sooner.
     """
-    x = embed(tokens, params, config, ops, first=len(caches[0][0]) if caches else 0)
+    if caches is not None and len(caches) != config.n_layer:
+        raise ValueError(f"{len(caches)} caches do not fit n_layer {config.n_layer}")
+    first = len(caches[0][0]) if caches else 0
+    x = embed(tokens, params, config, ops, first)
     for i in range(config.n_layer):
         x = block(x, layer_of(params, i), config, ops, caches[i] if caches else None)
+    # No final norm, as microgpt.
     logits: Sequence = ops.linear(x, params["lm_head"])
     return logits

@@ -1,4 +1,4 @@
-"""Adam, and how large its steps are at each moment."""
+"""Adam: how gradients become steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def param_groups(params: Params, block_rate: float = 1.0) -> list[Group]:
     for name, matrix in params.items():
         for row in matrix:
             (blocks if name.startswith("layer") else rest).extend(row)
-    return [(rest, 1.0), (blocks, block_rate)]
+    # A Value that occurs twice (tied weights) is one parameter.
+    return [(list(dict.fromkeys(rest)), 1.0), (list(dict.fromkeys(blocks)), block_rate)]
 
 
 def learning_rate(step: int, steps: int, lr: float, warmup: int = 0) -> float:
@@ -50,8 +51,8 @@ class Adam:
         # it is done once for all parameters, as at the end of section 2.
         unbias1, unbias2 = 1.0 - beta1**self.steps, sqrt(1.0 - beta2**self.steps)
         eps = self.eps * unbias2
-        for (values, rate), mean, square in zip(self.groups, self.means, self.squares):
-            size = lr * rate * unbias2 / unbias1
+        for (values, factor), mean, square in zip(self.groups, self.means, self.squares):
+            size = lr * factor * unbias2 / unbias1
             for i, value in enumerate(values):
                 grad = value.grad
                 mean[i] = m = beta1 * mean[i] + (1.0 - beta1) * grad

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from micrograd_res import fused
 from micrograd_res.engine import Value
 from micrograd_res.functional import Sequence, Vector, same_length
-from micrograd_res.model import Config, Params, block, embed, layer_of, plain
+from micrograd_res.model import Config, Params, as_floats, block, embed, layer_of
 
 
 def forward(
@@ -37,7 +37,7 @@ def lesion(
     """The mean loss over documents (nats per token) of the model without some of its blocks."""
     if not documents:
         raise ValueError("no documents to measure the loss on")
-    numbers = plain(params)
+    numbers = as_floats(params)
     total = 0.0
     for document in documents:
         tokens = document[: config.block_size + 1]

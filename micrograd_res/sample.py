@@ -7,7 +7,7 @@ import random
 from unicodedata import normalize
 
 from micrograd_res.data import Tokenizer
-from micrograd_res.model import Config, Params, gpt, new_caches, plain
+from micrograd_res.model import Config, Params, as_floats, gpt, new_caches
 
 
 def probabilities(logits: list[float], temperature: float = 1.0, top_k: int = 0) -> list[float]:
@@ -49,10 +49,10 @@ def generate(
     prompt: str = "",
 ) -> str:
     """The prompt and what the model adds to it, up to BOS or until the block is full."""
-    weights = plain(params)
+    weights = as_floats(params)
     caches = new_caches(config)
     tokens = encode_prompt(prompt, tokenizer, config.block_size)
-    fresh = tokens
+    fresh = list(tokens)
     while len(tokens) <= config.block_size:
         logits = gpt(fresh, weights, config, caches=caches)[-1]
         odds = probabilities(logits, temperature, top_k)

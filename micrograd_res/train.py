@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from micrograd_res import fused
 from micrograd_res.engine import Value
-from micrograd_res.model import Config, Params, gpt, plain
+from micrograd_res.model import Config, Params, as_floats, gpt
 from micrograd_res.optim import Adam, learning_rate
 
 
@@ -36,19 +36,20 @@ def batch_loss(
     batch: list[list[int]], params: Params, config: Config, ops: ModuleType = fused
 ) -> Value:
     """The mean over documents of each document's mean over its tokens."""
+    if not batch:
+        raise ValueError("no documents to take the mean over")
     losses = [document_loss(tokens, params, config, ops) for tokens in batch]
     return sum(losses[1:], losses[0]) / len(losses)
 
 
 def evaluate(documents: list[list[int]], params: Params, config: Config) -> float:
     """The loss as in training, on plain numbers: no graph, and nothing is changed."""
-    return float(batch_loss(documents, plain(params), config))
+    return float(batch_loss(documents, as_floats(params), config))
 
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Graphs have no reference cycles: they are freed at once, and the search for cycles is a
-    waste, which grows with the number of objects alive."""
+    """Graphs have no reference cycles: spare the whole process the search for them meanwhile."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -70,14 +71,16 @@ def train(
     ops: ModuleType = fused,
 ) -> Iterator[Step]:
     """Train from adam.steps to `steps`. The gradients of a step stay until the next one."""
+    if adam.steps < steps and not documents:
+        raise ValueError("no documents to train on")
     for step in range(adam.steps, steps):
         batch = [documents[(step * batch_size + i) % len(documents)] for i in range(batch_size)]
-        rate = learning_rate(step, steps, lr, warmup)
+        lr_now = learning_rate(step, steps, lr, warmup)
         with no_garbage_collection():
             adam.zero_grad()
             loss = batch_loss(batch, params, config, ops)
             loss.backward()
-            adam.step(rate)
-            record = Step(step, loss.data, rate)
+            adam.step(lr_now)
+            record = Step(step, loss.data, lr_now)
             del loss  # frees the whole graph
         yield record

@@ -17,7 +17,7 @@ from programs import ROOT
 
 from micrograd_res.checkpoint import Checkpoint, load, save
 from micrograd_res.data import Tokenizer, fingerprint
-from micrograd_res.model import Config, init_params, plain
+from micrograd_res.model import Config, as_floats, init_params
 from micrograd_res.optim import Adam, param_groups
 from micrograd_res.sample import generate
 from micrograd_res.train import train
@@ -47,7 +47,23 @@ def go_on(run: Checkpoint, until: int) -> Checkpoint:
 
 def state(run: Checkpoint) -> tuple[object, ...]:
     adam = (run.adam.steps, run.adam.means, run.adam.squares)
-    return run.config, run.losses, plain(run.params), adam, run.rng.getstate()
+    return run.config, run.losses, as_floats(run.params), adam, run.rng.getstate()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda run: setattr(run.adam, "beta1", 0.9), "does not keep beta1"),
+        (lambda run: setattr(run.adam, "groups", param_groups(run.params, 0.5)), "keep groups"),
+        (lambda run: run.losses.append(1.0), "0 steps of Adam, but 1 losses"),
+    ],
+)
+def test_what_a_file_has_no_place_for_is_not_saved_in_silence(tmp_path, change, words):
+    run = fresh_run()
+    change(run)
+    with pytest.raises(ValueError, match=words):
+        save(tmp_path / "run.json", run)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +204,10 @@ def test_whenever_it_is_killed_the_file_is_whole(tmp_path, rounds):
     program = (
         "import sys; from test_checkpoint import *\n"
         "run = fresh_run(n_embd=16)\n"
-        "for step in range(10**6): run.losses[:] = [0.0] * (step % 7); save(sys.argv[1], run)"
+        "for step in range(10**6):\n"
+        "    run.adam.steps = step % 7\n"
+        "    run.losses[:] = [0.0] * run.adam.steps\n"
+        "    save(sys.argv[1], run)"
     )
     file = tmp_path / "run.json"
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
@@ -248,7 +267,7 @@ def edited(text: str, where: str, value: object) -> str:
         ("config/n_layer", "1", "n_layer must be of type int, not '1'"),
         ("config/n_layer", True, "n_layer must be of type int, not True"),
         ("config/n_layer", 1.0, "n_layer must be of type int, not 1.0"),
-        ("config/n_layer", 0, "n_layer must be a whole number from 1, not 0"),
+        ("config/n_layer", 0, "n_layer must be a whole number of at least 1, not 0"),
         ("config/n_layer", 2, "weights: 'layer1.attn_wq' is missing"),
         ("config/n_layer", 10**10, "weights: 9 matrices, too few for n_layer 1000"),
         ("config/n_layer", 10**4000, "weights: 9 matrices, too few for n_layer 1000"),

@@ -131,6 +131,12 @@ def test_tokens_are_sorted_characters_then_bos():
     assert tokenizer.decode([3, 2, 0, 1, 3]) == "cab"
 
 
+@pytest.mark.parametrize("token", [-1, 4])
+def test_a_token_outside_the_vocabulary_is_refused(token):
+    with pytest.raises(ValueError, match=f"token {token} .* vocabulary of 4"):
+        Tokenizer("abc").decode([0, token])
+
+
 def test_characters_outside_the_alphabet_are_named_with_it():
     with pytest.raises(ValueError, match=r"'xy' is not in the alphabet 'abc'"):
         Tokenizer("abc").encode("ybxax")

@@ -330,6 +330,8 @@ def test_float_and_repr_show_the_number():
     x = Value(2)
     assert float(x) == 2.0
     assert repr(x) == "Value(data=2.0, grad=0.0)"
+    x.data = 3  # somebody tries what happens
+    assert float(x) == 3.0
 
 
 @pytest.mark.parametrize(

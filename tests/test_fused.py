@@ -162,10 +162,6 @@ def test_a_nan_in_the_future_does_not_reach_the_past():
         (early,), (late,) = ops.attend(q, k, v, 1)
         assert early.data == 1.0
         assert math.isnan(late.data)
-        (early + late * math.nan).backward()
-        assert v[0][0].grad != 1.0  # the late query has seen it
-        early.backward()
-        assert q[1][0].grad != 0.0
 
 
 @pytest.mark.parametrize("ops", TELLINGS, ids=["functional", "fused"])
@@ -214,6 +210,7 @@ class TestWhatDoesNotFit:
         assert ops.add([], []) == ops.linear([], self.rows(2, 3)) == ops.relu([]) == []
         assert ops.rmsnorm([]) == ops.attend([], [], [], 2) == []
         assert ops.attend([], self.rows(1, 2), self.rows(1, 2), 2) == []
+        assert ops.linear(self.rows(2, 3), []) == [[], []]
 
 
 def test_a_fused_operation_is_one_node_for_all_its_outputs():
@@ -248,6 +245,15 @@ def test_editing_data_after_the_forward_pass_does_not_change_its_gradient():
     x[0][0].data = weight[0][0].data = 100.0
     y.backward()
     assert (x[0][0].grad, weight[0][0].grad) == (3.0, 2.0)
+
+
+@pytest.mark.parametrize("ops", TELLINGS, ids=["functional", "fused"])
+def test_editing_targets_after_the_forward_pass_does_not_change_the_gradient(ops):
+    logits, targets = [[Value(0.0), Value(0.0)]], [0]
+    loss = ops.cross_entropy(logits, targets)
+    targets[0] = 1
+    loss.backward()
+    assert [value.grad for value in logits[0]] == [-0.5, 0.5]
 
 
 def test_plain_numbers_give_plain_numbers_and_no_graph():

@@ -13,6 +13,7 @@ from micrograd_res.model import (
     INITS,
     NORMS,
     Config,
+    as_floats,
     attention,
     block,
     embed,
@@ -21,7 +22,6 @@ from micrograd_res.model import (
     layer_of,
     mlp,
     new_caches,
-    plain,
     shapes,
 )
 
@@ -114,7 +114,7 @@ def test_without_norm_only_the_embedding_is_normalised():
 def additions(result):
     """The operations of the graph that have two inputs for each output: sums of two sequences."""
     order, _ = result._operations()
-    return sum(len(operation._inputs) == 2 * operation.size for operation in order)
+    return sum(len(operation._inputs) == 2 * operation.n_output for operation in order)
 
 
 @pytest.mark.parametrize("n_layer", [1, 2, 12, 96])  # 12: GPT-2, 96: GPT-3
@@ -154,7 +154,7 @@ def test_weights_are_drawn_in_the_order_of_microgpt():
 def test_the_toggles_change_no_weight_and_draw_no_number(skips, norm):
     rngs = [random.Random(3), random.Random(3)]
     config = tiny(residual_attn=skips[0], residual_mlp=skips[1], norm=norm)
-    assert plain(init_params(config, rngs[0])) == plain(init_params(TINY, rngs[1]))
+    assert as_floats(init_params(config, rngs[0])) == as_floats(init_params(TINY, rngs[1]))
     assert rngs[0].getstate() == rngs[1].getstate()
 
 
@@ -168,8 +168,8 @@ def test_the_toggles_change_no_weight_and_draw_no_number(skips, norm):
     ],
 )
 def test_each_init_scales_the_same_draws(init, attn_wq, attn_wo, mlp_fc1, mlp_fc2):
-    standard = plain(init_params(TINY, random.Random(3)))
-    params = plain(init_params(tiny(init=init), random.Random(3)))
+    standard = as_floats(init_params(TINY, random.Random(3)))
+    params = as_floats(init_params(tiny(init=init), random.Random(3)))
     factors = {"attn_wq": attn_wq, "attn_wo": attn_wo, "mlp_fc1": mlp_fc1, "mlp_fc2": mlp_fc2}
     factors |= {"attn_wk": attn_wq, "attn_wv": attn_wq}
     for name, matrix in params.items():
@@ -194,7 +194,7 @@ def test_every_parameter_gets_the_gradient_that_central_differences_give(skips, 
     config = tiny(residual_attn=skips[0], residual_mlp=skips[1], norm=norm, init="fan_in")
     params = init_params(config, random.Random(5))
     loss_of(params, config).backward()
-    floats = plain(params)
+    floats = as_floats(params)
     for name, matrix in params.items():
         for row, values in zip(floats[name], matrix):
             for i, value in enumerate(values):
@@ -239,6 +239,13 @@ def test_with_a_cache_the_logits_are_those_computed_at_once(ops, parts):
         assert row == pytest.approx(expected, rel=1e-12)
 
 
+def test_a_cache_for_each_layer_or_none():
+    params = init_params(TINY, random.Random(5))
+    for caches in ([], new_caches(TINY)[:1]):
+        with pytest.raises(ValueError, match=f"{len(caches)} caches .* n_layer 2"):
+            gpt(TOKENS, params, TINY, caches=caches)
+
+
 def test_a_position_does_not_see_those_after_it():
     params = init_params(TINY, random.Random(5))
     assert numbers(gpt([4, 0, 1], params, TINY))[:2] == numbers(gpt([4, 0, 3], params, TINY))[:2]
@@ -246,7 +253,7 @@ def test_a_position_does_not_see_those_after_it():
 
 def test_plain_numbers_give_the_same_logits_without_a_graph():
     params = init_params(TINY, random.Random(5))
-    logits = gpt(TOKENS, plain(params), TINY)
+    logits = gpt(TOKENS, as_floats(params), TINY)
     assert logits == numbers(gpt(TOKENS, params, TINY))
     assert all(type(number) is float for row in logits for number in row)
 

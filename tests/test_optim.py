@@ -57,8 +57,17 @@ def test_the_blocks_are_a_group_of_their_own():
     assert (rate, block_rate) == (1.0, 0.25)
     assert len(rest) == 2 * (3 + 2 + 3)
     assert len(blocks) == 2 * (4 * 4 + 2 * 16)
+    assert [rate for _, rate in param_groups(params)] == [1.0, 1.0]
     assert rest[0] is params["wte"][0][0]
     assert blocks[0] is params["layer0.attn_wq"][0][0]
+
+
+def test_tied_weights_are_one_parameter():
+    config = Config(vocab_size=3, block_size=2, n_head=1, n_embd=2)
+    params = init_params(config, random.Random(1))
+    params["lm_head"] = params["wte"]
+    (rest, _), _ = param_groups(params)
+    assert len(rest) == len(set(rest)) == 2 * (3 + 2)
 
 
 def test_zero_grad_clears_every_gradient():

@@ -7,7 +7,7 @@ import pytest
 
 from micrograd_res.data import Tokenizer
 from micrograd_res.engine import Value
-from micrograd_res.model import Config, gpt, init_params, plain
+from micrograd_res.model import Config, as_floats, gpt, init_params
 from micrograd_res.sample import encode_prompt, generate, probabilities
 
 TOKENIZER = Tokenizer("abcé")
@@ -79,7 +79,7 @@ def test_samples_follow_the_probabilities_of_the_model():
     config = Config(TOKENIZER.vocab_size, block_size=1, n_head=1, n_embd=2)
     params = init_params(config, random.Random(7))
     params["lm_head"] = [[Value(30 * value.data) for value in row] for row in params["lm_head"]]
-    odds = probabilities(gpt([TOKENIZER.bos], plain(params), config)[0])
+    odds = probabilities(gpt([TOKENIZER.bos], as_floats(params), config)[0])
     rng = random.Random(1)
     names = [generate(params, config, TOKENIZER, rng, temperature=1.0) for _ in range(1000)]
     for name, p in zip([*TOKENIZER.alphabet, ""], odds):
@@ -102,9 +102,9 @@ def test_same_seed_same_names_and_nothing_leaks_from_one_to_the_next():
 
 def test_sampling_leaves_the_weights_and_their_gradients_alone():
     params = init_params(CONFIG, random.Random(7))
-    before = plain(params)
+    before = as_floats(params)
     generate(params, CONFIG, TOKENIZER, random.Random(0))
-    assert plain(params) == before
+    assert as_floats(params) == before
     assert all(value.grad == 0.0 for m in params.values() for row in m for value in row)
 
 

@@ -10,7 +10,7 @@ from programs import ROOT, environment, within
 
 from micrograd_res.checkpoint import Checkpoint, load, save
 from micrograd_res.data import Tokenizer
-from micrograd_res.model import Config, init_params, plain
+from micrograd_res.model import Config, as_floats, init_params
 from micrograd_res.optim import Adam, param_groups
 
 SETTINGS = [
@@ -64,7 +64,7 @@ def test_the_same_network_in_pytorch(torch, capsys, tmp_path, config):
     assert capsys.readouterr().out.startswith("largest difference: ")
     model = load(file)
     numbers = torch.load(tmp_path / "model.pt")
-    assert {name: matrix.tolist() for name, matrix in numbers.items()} == plain(model.params)
+    assert {name: matrix.tolist() for name, matrix in numbers.items()} == as_floats(model.params)
 
     twin = to_pytorch.GPT(model.config)
     twin.load_state_dict(numbers)

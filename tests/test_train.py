@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from micrograd_res import functional, fused
-from micrograd_res.model import INITS, NORMS, Config, gpt, init_params, plain
+from micrograd_res.model import INITS, NORMS, Config, as_floats, gpt, init_params
 from micrograd_res.optim import Adam, param_groups
 from micrograd_res.train import batch_loss, document_loss, evaluate, train
 
@@ -44,6 +44,14 @@ def test_the_loss_of_a_batch_is_the_mean_over_its_documents():
     params, _ = start()
     each = [document_loss(tokens, params, CONFIG).data for tokens in DOCUMENTS]
     assert batch_loss(DOCUMENTS, params, CONFIG).data == pytest.approx(sum(each) / 3)
+
+
+def test_no_documents_are_refused():
+    params, adam = start()
+    with pytest.raises(ValueError, match="no documents to train on"):
+        next(train([], params, CONFIG, adam, 1))
+    with pytest.raises(ValueError, match="no documents to take the mean over"):
+        evaluate([], params, CONFIG)
 
 
 def test_what_is_longer_than_the_block_is_cut():
@@ -85,7 +93,7 @@ def test_training_goes_on_from_the_steps_that_adam_has_made():
     rest = list(train(DOCUMENTS, params, CONFIG, adam, 6))
     straight, records = run(6)
     assert rest == records[2:]
-    assert plain(params) == plain(straight)
+    assert as_floats(params) == as_floats(straight)
 
 
 def test_the_gradients_of_a_step_stay_until_the_next():
@@ -106,7 +114,7 @@ def test_evaluation_leaves_no_trace():
         grads = [value.grad for row in params["wte"] for value in row]
         evaluate(DOCUMENTS, params, CONFIG)
         assert [value.grad for row in params["wte"] for value in row] == grads
-    assert plain(params) == plain(undisturbed)
+    assert as_floats(params) == as_floats(undisturbed)
     assert random.getstate() == rng_state
 
 
@@ -120,9 +128,9 @@ def test_the_rate_of_the_blocks_can_be_scaled():
     moved = []
     for block_rate in (1.0, 0.5):
         params, adam = start(block_rate=block_rate)
-        before = plain(params)
+        before = as_floats(params)
         next(train(DOCUMENTS, params, CONFIG, adam, 1))
-        after = plain(params)
+        after = as_floats(params)
         moved.append(
             [before[name][0][0] - after[name][0][0] for name in ("lm_head", "layer0.attn_wv")]
         )
@@ -139,28 +147,28 @@ def test_both_tellings_train_the_same_model(skips, norm, init):
         run(20, config, ops=ops) for ops in (fused, functional)
     )
     assert [r.loss for r in fast_records] == pytest.approx([r.loss for r in slow_records], rel=1e-9)
-    for name, rows in plain(slow).items():
-        for row, other in zip(rows, plain(fast)[name]):
+    for name, rows in as_floats(slow).items():
+        for row, other in zip(rows, as_floats(fast)[name]):
             assert other == pytest.approx(row, rel=1e-9, abs=1e-12)
 
 
 def test_both_tellings_train_the_same_gpt():
     (fast, _), (slow, _) = (run(20, ops=ops) for ops in (fused, functional))
-    for name, rows in plain(slow).items():
-        for row, other in zip(rows, plain(fast)[name]):
+    for name, rows in as_floats(slow).items():
+        for row, other in zip(rows, as_floats(fast)[name]):
             assert other == pytest.approx(row, rel=1e-9, abs=1e-12)
 
 
 PROGRAM = """
 import random
-from micrograd_res.model import Config, init_params, plain
+from micrograd_res.model import Config, init_params, as_floats
 from micrograd_res.optim import Adam, param_groups
 from micrograd_res.train import train
 config = Config(vocab_size=4, block_size=4, n_head=2, n_embd=4)
 params = init_params(config, random.Random(1))
 documents = [[3, 0, 1, 3], [3, 2, 3], [3, 1, 1, 2, 0, 1, 3]]
 list(train(documents, params, config, Adam(param_groups(params)), 20))
-print(plain(params))
+print(as_floats(params))
 """
 
 
