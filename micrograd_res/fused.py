@@ -64,7 +64,7 @@ def transpose(a: Floats) -> Floats:
 
 if sys.version_info >= (3, 12):
     from math import sumprod as dot
-else:
+else:  # before Python 3.12
 
     def dot(u: list[float], w: list[float]) -> float:
         return sum(map(mul, u, w), 0.0)
