@@ -104,14 +104,12 @@ def run_all(work: Callable[[Any], Any], jobs: Sequence[Any], units: int = 0) -> 
         _watch(futures, units, ticks)
         return [future.result() for future in futures]
     except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
         for process in multiprocessing.active_children():
             process.kill()
-            process.join()
         raise
     finally:
         signal.signal(signal.SIGINT, handler)
-        pool.shutdown()
+        pool.shutdown(cancel_futures=True)
 
 
 def _watch(futures: list[Future[Any]], units: int, ticks: Any) -> None:
