@@ -121,9 +121,10 @@ class Value:
         while stack:
             operation, inputs = stack[-1]
             for value in inputs:  # from where it stopped the last time
-                if not value._inputs:
+                made_by = value._inputs
+                if not made_by:
                     continue
-                source = value._inputs if isinstance(value._inputs, Fused) else value
+                source = made_by if isinstance(made_by, Fused) else value
                 if source not in outputs:
                     outputs[source] = [value]
                     stack.append((source, iter(source._inputs)))

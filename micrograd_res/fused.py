@@ -10,10 +10,10 @@ If all do, so does the result, and there is no graph.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, pairwise, repeat
+from math import exp, log
 from operator import mul
 from typing import Any
 
@@ -55,7 +55,7 @@ def fuse(y: Floats, pull: Pull, *inputs: Sequence) -> Sequence:
         pull=lambda dy: flatten(flatten(pull(rows(dy)))),
         n_output=ends[-1],
     )
-    return rows([Value(number, operation, place) for place, number in enumerate(flatten(y))])
+    return rows(list(map(Value, flatten(y), repeat(operation), range(ends[-1]))))
 
 
 def transpose(a: Floats) -> Floats:
@@ -64,7 +64,10 @@ def transpose(a: Floats) -> Floats:
 
 if sys.version_info >= (3, 12):
     from math import sumprod as dot
+
+    WRITTEN_OUT = 8  # products longer than this are faster in C
 else:  # before Python 3.12
+    WRITTEN_OUT = 16
 
     def dot(u: list[float], w: list[float]) -> float:
         return sum(map(mul, u, w), 0.0)
@@ -77,16 +80,16 @@ def padded(a: Floats, width: int) -> list[Any]:
 
 # fmt: off
 def matmul(a: Floats, b: Floats) -> Floats:
-    """a bᵀ: each row of a times each row of b. Short products, written out, are faster."""
+    """a bᵀ: each row of a times each row of b. Short products are faster written out."""
     width = len(a[0]) if a and b else 0
-    if 0 < width <= 8:  # positions of a name of up to seven letters
+    if 0 < width <= 8:  # the positions of a name of up to seven letters
         b = padded(b, 8)
         return [
             [a0*b0 + a1*b1 + a2*b2 + a3*b3 + a4*b4 + a5*b5 + a6*b6 + a7*b7
              for b0, b1, b2, b3, b4, b5, b6, b7 in b]
             for a0, a1, a2, a3, a4, a5, a6, a7 in padded(a, 8)
         ]
-    if 8 < width <= 16:  # n_embd
+    if 8 < width <= WRITTEN_OUT:  # n_embd
         b = padded(b, 16)
         return [
             [a0*b0 + a1*b1 + a2*b2 + a3*b3 + a4*b4 + a5*b5 + a6*b6 + a7*b7
@@ -151,19 +154,22 @@ def softmax_pull(y: list[float], dy: list[float]) -> list[float]:
     return [y_i * (dy_i - mean) for y_i, dy_i in zip(y, dy)]
 
 
+def shares(x: list[float]) -> list[float]:
+    top = max(x)
+    exps = [exp(n - top) for n in x]
+    total = sum(exps)
+    return [e / total for e in exps]
+
+
 def softmax(scores: Vector) -> Vector:
     """y = exp(x) / sum(exp(x));  dx: see softmax_pull"""
-    (x,) = data_of([scores])
-    top = max(x)
-    exps = [math.exp(n - top) for n in x]
-    total = sum(exps)
-    y = [e / total for e in exps]
+    y = shares(*data_of([scores]))
     return fuse([y], lambda dy: ([softmax_pull(y, dy[0])],), [scores])[0]
 
 
 def ragged_matmul(a: Floats, b: Floats) -> Floats:
     """a bᵀ where the rows of a may be short: each meets the rows of b as far as it reaches."""
-    return [[sum(map(mul, u, w)) for w in b] for u in a]
+    return [[dot(u, w[: len(u)]) for w in b] for u in a]
 
 
 def ragged_transpose(a: Floats, n_column: int) -> Floats:
@@ -179,7 +185,7 @@ def one_head(q: Floats, k: Floats, v: Floats) -> tuple[Floats, Pull]:
     first = len(k) - len(q)  # position of the first query
     scale = len(k[0]) ** -0.5
     A = [
-        softmax([score * scale for score in scores[: position + 1]])
+        shares([score * scale for score in scores[: position + 1]])
         for position, scores in enumerate(matmul(q, k), first)
     ]
 
@@ -220,11 +226,11 @@ def cross_entropy(logits: Sequence, targets: list[int]) -> Value:
 
     def loss(x: list[float], target: int) -> float:
         top = max(x)
-        return math.log(sum(math.exp(logit - top) for logit in x)) + top - x[target]
+        return log(sum(exp(logit - top) for logit in x)) + top - x[target]
 
     def pull(dy: Floats) -> tuple[Floats]:
         scale = dy[0][0] / len(X)
-        dx = [[scale * p for p in softmax(x)] for x in X]
+        dx = [[scale * p for p in shares(x)] for x in X]
         for row, target in zip(dx, targets):
             row[target] -= scale
         return (dx,)

@@ -51,10 +51,11 @@ class Adam:
         # it is done once for all parameters, as at the end of section 2.
         unbias1, unbias2 = 1.0 - beta1**self.steps, sqrt(1.0 - beta2**self.steps)
         eps = self.eps * unbias2
+        gamma1, gamma2 = 1.0 - beta1, 1.0 - beta2
         for (values, factor), mean, square in zip(self.groups, self.means, self.squares):
             size = lr * factor * unbias2 / unbias1
             for i, value in enumerate(values):
                 grad = value.grad
-                mean[i] = m = beta1 * mean[i] + (1.0 - beta1) * grad
-                square[i] = s = beta2 * square[i] + (1.0 - beta2) * grad * grad
+                mean[i] = m = beta1 * mean[i] + gamma1 * grad
+                square[i] = s = beta2 * square[i] + gamma2 * grad * grad
                 value.data -= size * m / (sqrt(s) + eps)
