@@ -73,6 +73,48 @@ def test_without_a_skip_a_silent_sublayer_leaves_nothing(dropped):
     assert numbers(gpt(TOKENS, params, config)) == [[0.0] * 5] * 3
 
 
+def twin(tokens, weights, config):
+    """The logits of microgpt's network, written out once more on plain numbers."""
+
+    def linear(x, rows):
+        return [sum(a * b for a, b in zip(row, x)) for row in rows]
+
+    def rmsnorm(x):
+        return [a * (sum(b * b for b in x) / len(x) + 1e-5) ** -0.5 for a in x]
+
+    def softmax(x):
+        return [math.exp(a) / sum(math.exp(b) for b in x) for a in x]
+
+    size = config.n_embd // config.n_head
+    seen = [([], []) for _ in range(config.n_layer)]
+    logits = []
+    for position, token in enumerate(tokens):
+        x = rmsnorm([a + b for a, b in zip(weights["wte"][token], weights["wpe"][position])])
+        for i, (keys, values) in enumerate(seen):
+            layer = layer_of(weights, i)
+            h = rmsnorm(x)
+            q = linear(h, layer["attn_wq"])
+            keys.append(linear(h, layer["attn_wk"]))
+            values.append(linear(h, layer["attn_wv"]))
+            h = []
+            for j in range(config.n_embd):
+                head = range(j - j % size, j - j % size + size)
+                scores = [sum(q[m] * k[m] for m in head) / size**0.5 for k in keys]
+                h.append(sum(a * v[j] for a, v in zip(softmax(scores), values)))
+            x = [a + b for a, b in zip(linear(h, layer["attn_wo"]), x)]
+            h = [max(0.0, a) for a in linear(rmsnorm(x), layer["mlp_fc1"])]
+            x = [a + b for a, b in zip(linear(h, layer["mlp_fc2"]), x)]
+        logits.append(linear(x, weights["lm_head"]))
+    return logits
+
+
+def test_the_whole_is_microgpt():
+    config = tiny(init="fan_in")
+    weights = as_floats(init_params(config, random.Random(1)))
+    for row, expected in zip(gpt(TOKENS, weights, config), twin(TOKENS, weights, config)):
+        assert row == pytest.approx(expected, rel=1e-12)
+
+
 def test_with_both_skips_and_pre_norm_it_is_the_block_of_microgpt():
     params = init_params(TINY, random.Random(1))
     layer = layer_of(params, 0)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import math
 import random
 
@@ -127,3 +128,20 @@ def test_a_prompt_that_fills_the_block_is_refused(prompt):
 def test_a_prompt_with_unseen_characters_names_them_and_the_alphabet():
     with pytest.raises(ValueError, match="'xy' is not in the alphabet 'abcé'"):
         encode_prompt("yax", TOKENIZER, 6)
+
+
+def test_a_name_ends_at_the_first_bos(monkeypatch):
+    bos = TOKENIZER.bos
+    script = iter([0, bos, 0, 0, 0, 0])
+    one_hot = [[float(token == likeliest) for token in range(bos + 1)] for likeliest in script]
+    answers = iter(one_hot)
+    monkeypatch.setattr("micrograd_res.sample.gpt", lambda *_, caches: [next(answers)])
+    config = Config(TOKENIZER.vocab_size, block_size=5, n_head=1, n_embd=2)
+    params = init_params(config, random.Random(1))
+    name = generate(params, config, TOKENIZER, random.Random(1), temperature=0.0)
+    assert name == TOKENIZER.alphabet[0]
+    assert len(list(answers)) == 4
+
+
+def test_the_temperature_is_that_of_microgpt_unless_said():
+    assert inspect.signature(generate).parameters["temperature"].default == 0.5
