@@ -51,6 +51,15 @@ def silence(params):
                     value.data = 0.0
 
 
+def test_the_embedding_is_token_plus_position_from_the_first_normalised():
+    params = init_params(TINY, random.Random(1))
+    tokens = [params["wte"][token] for token in TOKENS]
+    for first in (0, 1):
+        x = fused.rmsnorm(fused.add(tokens, params["wpe"][first : first + 3]))
+        assert numbers(embed(TOKENS, params, TINY, first=first)) == numbers(x)
+    assert numbers(embed(TOKENS, params, TINY)) != numbers(x)
+
+
 # The block
 
 
