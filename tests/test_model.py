@@ -350,6 +350,11 @@ def test_a_bad_configuration_is_refused_with_its_numbers(changes, words):
         tiny(**changes)
 
 
+def test_a_configuration_does_not_change():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        TINY.n_layer = 3
+
+
 @pytest.mark.parametrize("ops", [functional, fused], ids=["functional", "fused"])
 def test_a_hundred_layers_need_no_recursion(ops):
     config = tiny(n_layer=100)

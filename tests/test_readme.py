@@ -49,6 +49,8 @@ def test_a_file_has_about_as_many_lines_as_said(number, name, link, lines):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_has_the_flags_that_are_named(command):
     script, *words = command.split()
+    if "pytorch" in script:
+        pytest.importorskip("torch")
     text = subprocess.run(
         [sys.executable, ROOT / script, "--help"], capture_output=True, check=True, encoding="utf-8"
     ).stdout
