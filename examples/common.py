@@ -63,6 +63,16 @@ def printable(text: str) -> str:
     )
 
 
+def clipped(text: str, width: int) -> str:
+    """The text, cut to so many columns. Letters of East Asia take two."""
+    sizes = [2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text]
+    if sum(sizes) <= width:
+        return text
+    while sum(sizes) > width - 3:
+        sizes.pop()
+    return text[: len(sizes)] + "..."
+
+
 def columns() -> int:
     """Of the terminal, or 80 in a pipe. Output is made for 40 or more."""
     return max(40, shutil.get_terminal_size().columns)

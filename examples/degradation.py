@@ -2,7 +2,7 @@
 
 You will see GPTs of 1 to 6 layers memorise the same 32 names. Nothing is held out, so more layers
 could only help. Three curves: with both skips; without; and without, but with first weights and a
-learning rate chosen to be kind to a stack without skips. It takes about two minutes on two cores.
+learning rate chosen to be kind to a stack without skips. It takes about three minutes on two cores.
 
 --names trains on all names instead (five minutes), and measures the loss on names that were held
 out too. If a deeper net loses on both, the reason is not overfitting.
@@ -111,7 +111,7 @@ def report(depths: list[int], seen: Curves, held_out: Curves) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     parser = lab.parser(__doc__)
-    parser.add_argument("--names", action="store_true", help="train on all names, with d 16")
+    parser.add_argument("--names", action="store_true", help="train on all names, 16 wide")
     args = lab.parse(parser, argv, "degradation")
     if args.names and args.out == lab.PLOTS / "degradation.svg":
         args.out = lab.PLOTS / "degradation_names.svg"

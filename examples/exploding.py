@@ -3,7 +3,7 @@
 You will see how much larger the gradient is at the first layer than at the last, at the start of
 training: that a plain tower vanishes or explodes, with one narrow place between; that the skip
 keeps the gradient from vanishing, but not from exploding; and what a norm before each MLP, or a
-branch scaled by 1/sqrt(2 n_layer), makes of it. Takes about twenty seconds.
+branch scaled by 1/sqrt(2 n_layer), makes of it. Takes about fifteen seconds.
 """
 
 from __future__ import annotations

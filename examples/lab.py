@@ -46,6 +46,7 @@ def parse(new: argparse.ArgumentParser, argv: list[str] | None, name: str) -> ar
     args = new.parse_args(argv)
     if args.quick:
         args.seeds = min(args.seeds, 2)
+        print("--quick: a few steps, to see that it runs. What follows means nothing.\n")
     elif args.out is None:
         args.out = PLOTS / f"{name}.svg"
     if args.out and (args.out.is_dir() or not args.out.parent.is_dir()):

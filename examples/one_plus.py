@@ -78,7 +78,9 @@ def verdict(paths: dict[str, tuple[float, float, float]], many: dict[str, list[f
 def report(at: float) -> None:
     paths = {name: slopes(name, at) for name in F_OF_X}
     many = {name: [slope_of_many(name, at, skip) for skip in (False, True)] for name in F_OF_X}
-    rows = [["F(x)", "via F", "via skip", "dy/dx", "by nudge", f"{STEPS} times F", "F(x) + x"]]
+    rows = [
+        ["F(x)", "via F", "via skip", "dy/dx", "by nudge", f"{STEPS} of F", f"{STEPS} of F + x"]
+    ]
     for name in F_OF_X:
         numbers = [*paths[name], nudged(name, at), *many[name]]
         rows.append([name, *(f"{number:.3g}" for number in numbers)])

@@ -55,6 +55,8 @@ def main(argv: list[str] | None = None) -> int:
     model = load(args.model)
     rng = model.rng if args.seed is None else random.Random(args.seed)
     how = (args.temperature, args.top_k)
+    if args.show_probabilities:
+        print(f"probabilities at temperature {args.temperature:g}")
     for _ in range(args.samples):
         name = generate(model.params, model.config, model.tokenizer, rng, *how, args.prompt)
         print(printable(name), flush=True)

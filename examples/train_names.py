@@ -22,6 +22,7 @@ from examples.common import (
     Parser,
     Progress,
     add_sampling_flags,
+    clipped,
     columns,
     noted_signals,
     printable,
@@ -66,7 +67,7 @@ def make_parser() -> Parser:
         "--residual",
         choices=skips,
         default="both",
-        help="skips to keep: around attention, the MLP (both)",
+        help="which skips to keep: around attention, around the MLP (both)",
     )
     add("--norm", choices=NORMS, default="pre", help="normalise before or after each part (pre)")
     add("--init", choices=INITS, default="plain", help="how large the first weights are (plain)")
@@ -82,7 +83,12 @@ def make_parser() -> Parser:
     add("--losses", type=Path, metavar="FILE.csv", help="the loss of every step")
     add("--save", type=Path, metavar="FILE.json", help="the run, to resume it or sample from it")
     add("--save-every", type=whole(1), default=100, metavar="N", help="steps (100)")
-    add("--resume", type=Path, metavar="FILE.json", help="a saved run to continue")
+    add(
+        "--resume",
+        type=Path,
+        metavar="FILE.json",
+        help="a saved run to continue, and to save again",
+    )
     return parser
 
 
@@ -111,9 +117,11 @@ def parse(argv: list[str]) -> tuple[argparse.Namespace, Checkpoint | None]:
         return args, None
     saved = load(args.resume)
     try:
-        return parse_resumed(parser, argv, saved), saved
+        args = parse_resumed(parser, argv, saved)
     except ValueError as error:
         raise ValueError(f"{args.resume}: {error}") from None
+    args.save = args.save or args.resume
+    return args, saved
 
 
 def make_config(args: argparse.Namespace, vocab_size: int) -> Config:
@@ -168,9 +176,11 @@ def describe(run: Checkpoint, documents: list[str], held_out: list[str]) -> None
     if cut:
         say("", "their ends are never learned; a larger --block-size would do that")
     alphabet = f"{'alphabet':15}{vocab_size - 1:,}: {printable(run.tokenizer.alphabet)}"
-    print(alphabet if len(alphabet) <= columns() else alphabet[: columns() - 3] + "...")
+    print(clipped(alphabet, columns()))
     say("parameters", f"{size:,}")
     say("knows nothing", f"loss ln {vocab_size} = {math.log(vocab_size):.2f}")
+    if run.losses:
+        say("resumed", f"after step {len(run.losses):,}")
     sys.stdout.flush()  # in a pipe, too, before the wait
 
 

@@ -2,7 +2,7 @@
 
 You will see GPTs of 1, 2 and 4 layers trained on names with both skips, with one of them, and with
 neither, from the same first weights. The loss is measured on names held out, and told as what the
-net has learned beyond the frequencies of letters. It takes about two minutes on two cores.
+net has learned beyond the frequencies of letters. It takes about a minute on two cores.
 """
 
 from __future__ import annotations

@@ -147,11 +147,13 @@ def svg_edge(points: list[tuple[float, float]], level: float, label: str) -> lis
         d += f"C{middle:.1f} {y:.1f} {middle:.1f} {next_y:.1f} {next_x:.1f} {next_y:.1f}"
         x, y = next_x, next_y
     parts = [svg_path(d, GREY, 1.5), f'<path d="M{x:.1f} {y:.1f}l-9-4v8z" fill="{GREY}"/>']
-    halo = 'stroke="#ffffff" stroke-width="6" paint-order="stroke" text-anchor='
+    width = CHAR * len(label)
+    right = x - 12
     if len(points) > 2:
         x, y = points[len(points) // 2]
-        return parts + svg_text(x + level / 2, y + 4, [label], halo + '"middle"')
-    return parts + svg_text(x - 12, y + 4, [label], halo + '"end"')
+        right = x + level / 2 + width / 2
+    box = svg_box(right - width - 2, y - 8, right + 2, y + 8, 'fill="#ffffff"')
+    return [*parts, box, *svg_text(right, y + 4, [label], 'text-anchor="end"')]
 
 
 def svg_node(x: float, y: float, width: float, height: float, label: Sequence[str]) -> list[str]:
@@ -189,5 +191,6 @@ def svg_graph(nodes: Sequence[Node], edges: Sequence[Edge], title: str) -> str:
             points = [(left[first] + width, middle[first]), *points, (left[last], port)]
             parts += svg_edge(points, width, edges[i][2])
         parts += svg_node(left[key], middle[key], width, height, label)
-    bottom = max(middle.values()) + height / 2 + 20
+    nodes_end = max(middle[key] for key in depth) + height / 2
+    bottom = max(nodes_end, *middle.values()) + 24
     return svg_document(title, parts, bottom, max(WIDTH, max(left.values()) + width + 16))

@@ -56,7 +56,9 @@ def test_greedy_names_are_all_the_same(capsys, model, how):
 @pytest.mark.parametrize("how", [(), ("--top-k", 2), ("--temperature", 0), ("--temperature", 2)])
 def test_probabilities_of_each_letter_are_shown(capsys, model, how):
     plain = sample(capsys, model[0], "--samples", 3, "--seed", 1, *how)
-    lines = sample(capsys, model[0], "--samples", 3, "--seed", 1, "--show-probabilities", *how)
+    flags = ("--samples", 3, "--seed", 1, "--show-probabilities")
+    head, *lines = sample(capsys, model[0], *flags, *how)
+    assert re.fullmatch(r"probabilities at temperature [\d.]+", head)
     assert [line for line in lines if not line.startswith("  ")] == plain
     text = "\n".join(lines)
     for name in plain:

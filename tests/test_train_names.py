@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -14,9 +15,10 @@ from pathlib import Path
 import pytest
 from programs import ROOT, command, environment, start, within
 
+from examples.common import clipped
 from examples.train_names import main, make_parser
 from micrograd_res import fused
-from micrograd_res.checkpoint import load
+from micrograd_res.checkpoint import load, save
 from micrograd_res.data import read_documents
 from micrograd_res.plot import TO_ASCII
 
@@ -553,3 +555,24 @@ def test_the_names_file_is_clean():
     documents = read_documents(ROOT / "examples" / "names.txt")
     assert len(documents) == len(set(documents)) == 29_910
     assert set("".join(documents)) == set("abcdefghijklmnopqrstuvwxyz")
+
+
+def test_a_resumed_run_is_saved_where_it_came_from(capsys, cities, tmp_path):
+    file = tmp_path / "run.json"
+    saved(cities, file, steps=4)
+    run = load(file)
+    cut = dataclasses.replace(run, losses=run.losses[:2])
+    cut.adam.steps = 2
+    save(file, cut)
+    capsys.readouterr()
+    assert within(main, "--data", cities, "--resume", file) == 0
+    assert "resumed        after step 2\n" in capsys.readouterr().out
+    assert len(load(file).losses) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("abcdef", "abcdef"), ("abcdefg", "abc..."), ("北京", "北京"), ("北京上海", "北...")],
+)
+def test_what_is_too_wide_is_clipped(text, shown):
+    assert clipped(text, 6) == shown
