@@ -125,12 +125,13 @@ class Value:
                 if not made_by:
                     continue
                 source = made_by if isinstance(made_by, Fused) else value
-                if source not in outputs:
+                made = outputs.get(source)
+                if made is None:
                     outputs[source] = [value]
                     stack.append((source, iter(source._inputs)))
                     break
                 if source is not value:
-                    outputs[source].append(value)
+                    made.append(value)
             else:
                 order.append(operation)
                 stack.pop()

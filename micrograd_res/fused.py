@@ -40,26 +40,32 @@ def data_of(x: Sequence) -> Floats:
     return [[value.data for value in row] for row in x] if has_values(x) else x
 
 
+def as_value(n: Value | float) -> Value:
+    return n if isinstance(n, Value) else Value(n)
+
+
 def fuse(y: Floats, pull: Pull, *inputs: Sequence) -> Sequence:
     """The numbers y as Values that one operation made from the inputs."""
-    if not any(map(has_values, inputs)):
+    differentiated = list(map(has_values, inputs))
+    if not any(differentiated):
         return y
     ends = [0, *accumulate(map(len, y))]
 
     def rows(flat: list[Any]) -> list[list[Any]]:
         return [flat[start:end] for start, end in pairwise(ends)]
 
-    values = [x if has_values(x) else [list(map(Value, row)) for row in x] for x in inputs]
+    if not all(differentiated):
+        inputs = tuple([[as_value(n) for n in row] for row in x] for x in inputs)
     operation = Fused(
-        list(flatten(flatten(values))),
+        list(flatten(flatten(inputs))),
         pull=lambda dy: flatten(flatten(pull(rows(dy)))),
         n_output=ends[-1],
     )
     return rows(list(map(Value, flatten(y), repeat(operation), range(ends[-1]))))
 
 
-def transpose(a: Floats) -> Floats:
-    return list(map(list, zip(*a)))
+def transpose(a: Floats) -> Any:  # rows as tuples, which are as good
+    return list(zip(*a))
 
 
 if sys.version_info >= (3, 12):
