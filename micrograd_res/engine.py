@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from numbers import Real
 from typing import Any
 
@@ -120,16 +121,18 @@ class Value:
         stack: list[tuple[Any, Iterator[Value]]] = [(None, iter([self]))]  # None: backward, last
         while stack:
             operation, inputs = stack[-1]
+            source: Any = None  # of the input before: most come in rows from one Fused
             for value in inputs:  # from where it stopped the last time
                 made_by = value._inputs
                 if not made_by:
                     continue
-                source = made_by if isinstance(made_by, Fused) else value
-                made = outputs.get(source)
-                if made is None:
-                    outputs[source] = [value]
-                    stack.append((source, iter(source._inputs)))
-                    break
+                if made_by is not source:
+                    source = made_by if isinstance(made_by, Fused) else value
+                    if source not in outputs:
+                        outputs[source] = [value]
+                        stack.append((source, iter(source._inputs)))
+                        break
+                    made = outputs[source]
                 if source is not value:
                     made.append(value)
             else:
@@ -186,3 +189,13 @@ class Fused:
         self._inputs = inputs
         self.pull = pull
         self.n_output = n_output
+
+    def outputs(self, data: Iterable[float]) -> list[Value]:
+        """The `n_output` Values. Floats need none of the checks of Value(), a third of its time."""
+        values = list(map(object.__new__, repeat(Value, self.n_output)))
+        for i, (value, number) in enumerate(zip(values, data)):
+            value.data = number
+            value.grad = 0.0
+            value._inputs = self
+            value._local_grads = i
+        return values

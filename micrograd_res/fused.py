@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from itertools import accumulate, chain, pairwise, repeat
+from itertools import accumulate, chain, pairwise
 from math import exp, log
 from operator import mul
 from typing import Any
@@ -61,7 +61,7 @@ def fuse(y: Floats, pull: Pull, *inputs: Sequence) -> Sequence:
         pull=lambda dy: flatten(flatten(pull(rows(dy)))),
         n_output=ends[-1],
     )
-    return rows(list(map(Value, flatten(y), repeat(operation), range(ends[-1]))))
+    return rows(operation.outputs(flatten(y)))
 
 
 def transpose(a: Floats) -> Any:  # rows as tuples, which are as good
