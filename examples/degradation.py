@@ -21,7 +21,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent))  # run from a clone
 from examples import lab
 from micrograd_res.model import Config, init_params
 from micrograd_res.optim import Adam, param_groups
-from micrograd_res.plot import Figure, Line, svg_lines, text_lines
+from micrograd_res.plot import Figure, svg_lines, text_lines
 from micrograd_res.train import evaluate, train
 
 KINDS = ("with skips", "no skips", "no skips, tuned")
@@ -92,7 +92,7 @@ def figure(depths: list[int], seen: Curves, held_out: Curves, frequencies: float
         f"without ({lab.seeds_seen(skips[0].n)})"
     )
     lines = [
-        Line(kind + ending, depths, [s.mean for s in stats], [s.std for s in stats])
+        lab.line(kind + ending, depths, stats)
         for losses, ending in ((seen, ""), (held_out, " (held out)"))
         for kind, stats in losses.items()
     ]

@@ -92,12 +92,18 @@ def report(growth: Growth, n_layer: int) -> None:
     rows: list[list[object]] = [["gain", *GAINS]]
     rows += [[kind, *(f"{s.mean:.1f}±{s.std:.1f}" for s in growth[kind])] for kind in KINDS]
     lab.say(lab.table(rows) + "\n")
-    rows = [["gains at which the gradient", "vanishes", "explodes"]]
+    rows = [["gains at which it", f"shrinks {10**FAR:g} times", "grows as much"]]
     rows += [[kind, gains_where(growth[kind], -1), gains_where(growth[kind], 1)] for kind in KINDS]
-    lab.say(lab.table(rows) + f"\n\n{verdict(growth)}.")
+    lab.say(lab.table(rows) + "\n")
+    print(f"Powers of ten at gain {GAINS[-1]:g}, from skips alone to")
     for kind in ("skips and scaling", "skips and norm"):
         word = lab.compare(growth["with skips"][-1], growth[kind][-1], "smaller", "larger")
-        lab.say(f"{kind} at gain {GAINS[-1]:g}: {word}")
+        lab.say(f"{kind}: {word}")
+
+
+def curve(kind: str, stats: list[lab.Stat]) -> Line:
+    band = [(10 ** (s.mean - s.std), 10 ** (s.mean + s.std)) for s in stats]
+    return Line(kind, GAINS, [10**s.mean for s in stats], band)
 
 
 def figure(growth: Growth, n_layer: int) -> Figure:
@@ -107,7 +113,7 @@ def figure(growth: Growth, n_layer: int) -> Figure:
         f"{verdict(growth)}. Growth of the gradient at gain 1: {', '.join(at_1)} ({seeds})",
         "gain: weights of std gain / sqrt(fan_in)",
         f"|dL/dx_0| / |dL/dx_{n_layer}| at the start, geometric mean",
-        [Line(kind, GAINS, [10**s.mean for s in growth[kind]]) for kind in KINDS],
+        [curve(kind, growth[kind]) for kind in KINDS],
         references=[("unchanged", 1.0)],
         log_y=True,
     )

@@ -105,10 +105,15 @@ def told(judge: Callable[[Rows], str], curves: dict[str, Rows]) -> str:
     return ", ".join(f"{word} ({'; '.join(kinds)})" for word, kinds in said.items())
 
 
+def line(kind: str, rows: Rows) -> Line:
+    """The median over seeds, for a mean would show the largest; in a band of all of them."""
+    columns = list(zip(*rows))
+    band = [(min(column), max(column)) for column in columns]
+    return Line(kind, range(len(columns)), [median(column) for column in columns], band)
+
+
 def lines(curves: dict[str, Rows]) -> list[Line]:
-    """The median over seeds: of such numbers a mean would show the largest."""
-    medians = {kind: [median(column) for column in zip(*rows)] for kind, rows in curves.items()}
-    return [Line(kind, range(len(y)), y) for kind, y in medians.items()]
+    return [line(kind, rows) for kind, rows in curves.items()]
 
 
 def spread(curves: dict[str, Rows]) -> str:

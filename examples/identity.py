@@ -99,7 +99,7 @@ def run_towers(depths: list[int], steps: int, seeds: range) -> Errors:
 
 
 def report_towers(depths: list[int], errors: Errors) -> Figure:
-    rows = [[f"{s.mean:.1g}" for s in stats] for stats in errors.values()]
+    rows = [[f"{s.mean:.1g}±{s.std:.0e}" for s in stats] for stats in errors.values()]
     print("1. The mean squared error of towers that learned y = x, by the blocks they have")
     print(lab.table([["", *depths], *([kind, *row] for kind, row in zip(errors, rows))]))
     plain_net, zero = errors["no skips"], errors["with skips, zero start"]
@@ -171,10 +171,7 @@ def report_appended(losses: Errors, changed: dict[str, bool]) -> Figure:
         f"{lab.trend(no_skips[0], no_skips[-1])} without skips and "
         f"{lab.trend(zero[0], zero[-1])} with skips and a zero start"
     )
-    lines = [
-        Line(kind, APPENDED, [s.mean for s in stats], [s.std for s in stats])
-        for kind, stats in losses.items()
-    ]
+    lines = [lab.line(kind, APPENDED, stats) for kind, stats in losses.items()]
     return Figure(title, "fresh blocks", "loss (nats per token)", lines)
 
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from examples.common import NAMES, Parser, duration, run_main, whole
 from micrograd_res.data import Tokenizer, read_documents
-from micrograd_res.plot import can_show
+from micrograd_res.plot import Line, can_show
 
 PLOTS = Path(__file__).parent / "plots"
 
@@ -63,11 +63,17 @@ def names(seed: int) -> tuple[list[list[int]], Tokenizer]:
     return [tokenizer.encode(document) for document in documents], tokenizer
 
 
-def letter_frequencies(documents: list[list[int]]) -> float:
-    """The loss of a model that knows how frequent each letter is, and nothing else."""
+def letter_frequencies(
+    documents: list[list[int]], held_out: list[list[int]] | None = None
+) -> float:
+    """The loss, on the names held out, of a model that knows only how frequent each letter is."""
     counts = Counter(token for document in documents for token in document[1:])
     total = sum(counts.values())
-    return -sum(n / total * math.log(n / total) for n in counts.values())
+    means = [
+        sum(math.log(total / counts[token]) for token in document[1:]) / (len(document) - 1)
+        for document in held_out or documents
+    ]
+    return sum(means) / len(means)
 
 
 # ---- Runs.
@@ -126,7 +132,7 @@ def _watch(futures: list[Future[Any]], units: int, ticks: Any) -> None:
         line = f"{len(futures) - len(pending)} of {len(futures)} runs, {done:.0%}  {left}"
         if live:
             print(f"\r{line:<50}", end="" if pending else "\n", file=sys.stderr, flush=True)
-        elif int(10 * done) > tenth:
+        elif int(10 * done) > tenth or not pending:
             print(line, file=sys.stderr, flush=True)
         tenth = max(tenth, int(10 * done))
 
@@ -201,6 +207,19 @@ def trend(a: Stat, b: Stat, spec: str = ".2f") -> str:
         return f"stays at {a.mean:{spec}}"
     word = ("rises" if b.mean > a.mean else "falls") if differ(a, b) else "goes"
     return f"{word} from {a.mean:{spec}} to {b.mean:{spec}}"
+
+
+def line(label: str, x: Sequence[float], stats: Sequence[Stat]) -> Line:
+    """The means, in a band of one standard deviation."""
+    band = [(s.mean - s.std, s.mean + s.std) for s in stats]
+    return Line(label, x, [s.mean for s in stats], band)
+
+
+def running_mean(label: str, losses: list[list[float]], window: int) -> Line:
+    """Of the losses of each seed, the mean of `window` steps, standing at the last of them."""
+    ends = range(window, len(losses[0]) + 1)
+    stats = [Stat.of(sum(seed[end - window : end]) / window for seed in losses) for end in ends]
+    return line(label, ends, stats)
 
 
 def seeds_seen(n: int) -> str:

@@ -32,7 +32,7 @@ class Line:
     label: str
     x: Sequence[float]
     y: Sequence[float]  # NaN and infinity leave a gap
-    spread: Sequence[float] = ()  # half-width of the band around y; () for none
+    band: Sequence[tuple[float, float]] = ()  # lowest and highest at each x; () for no band
 
 
 @dataclass(frozen=True)
@@ -155,13 +155,16 @@ def _axis(name: str, values: Sequence[float], log: bool, count: int) -> _Axis:
 
 
 def _points(line: Line, columns: int) -> list[tuple[float, ...]]:
-    """(x, y, spread), at most `columns` of them: of more, each is the mean of some neighbours."""
+    """(x, y, low, high), at most `columns` of them; of more, neighbours become their mean."""
     if len(line.x) != len(line.y):
         raise ValueError(f"line {line.label!r} has {len(line.x)} x but {len(line.y)} y")
-    if line.spread and len(line.spread) != len(line.y):
-        raise ValueError(f"line {line.label!r} has {len(line.spread)} spread but {len(line.y)} y")
-    spread = [s if _drawable(s) else 0.0 for s in line.spread] or [0.0] * len(line.y)
-    points = list(zip(line.x, line.y, spread))
+    if line.band and len(line.band) != len(line.y):
+        raise ValueError(f"line {line.label!r} has a band of {len(line.band)} but {len(line.y)} y")
+    band = line.band or [(y, y) for y in line.y]
+    points = [
+        (x, y, *(edges if all(map(_drawable, edges)) else (y, y)))
+        for x, y, edges in zip(line.x, line.y, band)
+    ]
     size = math.ceil(len(points) / columns)
     chunks = [points[i : i + size] for i in range(0, len(points), size)] if size else []
     return [tuple(sum(values) / len(chunk) for values in zip(*chunk)) for chunk in chunks]
@@ -173,7 +176,7 @@ _Curve = list[list[_Point]]  # runs of points, a gap after each
 
 def _curve(points: list[tuple[float, ...]], x_axis: _Axis, y_axis: _Axis) -> _Curve:
     return [
-        [(x_axis.at(x), y_axis.at(y), y_axis.at(y - s), y_axis.at(y + s)) for x, y, s in run]
+        [(x_axis.at(x), y_axis.at(y), y_axis.at(low), y_axis.at(high)) for x, y, low, high in run]
         for whole, run in groupby(points, lambda p: _drawable(p[0]) and _drawable(p[1]))
         if whole
     ]
@@ -200,11 +203,9 @@ def _layout(figure: Figure, columns: int, x_ticks: int, y_ticks: int) -> _Layout
         raise ValueError(f"{len(figure.lines)} lines, but only {len(MARKS)} can be told apart")
     lines = [_points(line, columns) for line in figure.lines]
     points = [point for line in lines for point in line]
-    # On a log axis, a band that reaches down to almost nothing would dwarf all else.
-    sides = (0, 1) if figure.log_y else (-1, 0, 1)
     ys = [value for _, value in figure.references]
-    ys += [y + side * spread for _, y, spread in points for side in sides]
-    x_axis = _axis(figure.x_label, [x for x, _, _ in points], figure.log_x, x_ticks)
+    ys += [value for _, *values in points for value in values]
+    x_axis = _axis(figure.x_label, [point[0] for point in points], figure.log_x, x_ticks)
     y_axis = _axis(figure.y_label, ys, figure.log_y, y_ticks)
     curves = [_curve(line, x_axis, y_axis) for line in lines]
     for _, value in figure.references:
@@ -254,7 +255,7 @@ def _path(cells: list[tuple[int, int]]) -> _Cells:
 def _text_cells(layout: _Layout, columns: int, height: int) -> _Cells:
     bands: _Cells = {}
     paths: _Cells = {}
-    marks: _Cells = {}
+    there: dict[tuple[int, int], list[str]] = {}  # the marks of all curves that pass a cell
     for i, curve in enumerate(layout.curves):
         for run in curve:
             cells = [(round(y * (height - 1)), round(x * (columns - 1))) for x, y, _, _ in run]
@@ -265,7 +266,12 @@ def _text_cells(layout: _Layout, columns: int, height: int) -> _Cells:
                 for row in range(round(low * (height - 1)), round(high * (height - 1)) + 1):
                     bands[row, column] = "┊"
             paths |= _path(cells)
-            marks = dict.fromkeys(cells, MARKS[i]) | marks
+            for cell in dict.fromkeys(cells):
+                there.setdefault(cell, []).append(MARKS[i])
+    # Curves that coincide take turns, so that none hides another.
+    shared = [cell for cell in sorted(there) if len(there[cell]) > 1]
+    marks = {cell: marks[0] for cell, marks in there.items()}
+    marks |= {cell: there[cell][n % len(there[cell])] for n, cell in enumerate(shared)}
     return bands | paths | marks
 
 

@@ -24,8 +24,8 @@ SCISSORS = Figure(
     "layers",
     "loss (nats per token)",
     [
-        Line("residual", LAYERS, [1.40, 1.27, 1.18, 1.18, 1.07], [0.05] * 5),
-        Line("plain", LAYERS, [2.01, 2.49, 2.63, 2.79, 2.79], [0.1] * 5),
+        Line("residual", LAYERS, [1.4, 1.3, 1.2, 1.2, 1.1], [(1.1, 1.4)] * 5),
+        Line("plain", LAYERS, [2.0, 2.5, 2.6, 2.8, 2.8], [(2.0, 2.8)] * 5),
         Line("plain, tuned for fairness (fan-in, lr .003)", LAYERS, [1.9, 2.1, 2.4, 2.5, 2.7]),
     ],
     references=[("uniform 3.296", 3.296), ("letter frequencies 2.82", 2.82)],
@@ -121,6 +121,22 @@ def test_a_small_text_plot_is_what_it_should_be_to_the_letter() -> None:
     )
 
 
+def test_a_band_reaches_from_its_lowest_to_its_highest_value_on_a_log_axis_too() -> None:
+    def column(line: Line, log_y: bool) -> list[str]:
+        rows = text_lines(figure(line, log_y=log_y), 40, 5, ascii_only=True).splitlines()
+        return [row[row.index("|" if "|" in row else "+") + 1] for row in rows[3:8]]
+
+    assert column(Line("a", [0, 1], [1, 0], [(0, 4), (0, 0)]), False) == [":", ":", ":", "*", ":"]
+    assert column(Line("a", [0, 1], [1, 1], [(1, 100), (1, 1)]), True) == [":", ":", ":", ":", "*"]
+    assert column(Line("a", [0, 1], [1, 4], [(math.nan, 4), (0, 0)]), False)[2:] == [" ", "*", " "]
+
+
+def test_curves_that_coincide_take_turns_so_that_none_hides_another() -> None:
+    same = figure(Line("a", range(9), [1] * 9), Line("b", range(9), [1] * 9))
+    assert text_lines(same).count("●") == 5 + 1  # and one at the label
+    assert text_lines(same).count("○") == 4 + 1
+
+
 def test_a_thousand_points_become_a_mean_in_every_column() -> None:
     noisy = one([2 + (-1) ** i for i in range(1000)], references=[("low", 0), ("high", 5)])
     marked = [row for row in text_lines(noisy, 80).splitlines() if row.count("●") > 20]
@@ -150,7 +166,7 @@ def test_zeros_on_a_log_axis_stand_at_a_floor_labelled_0(draw) -> None:
         (one([math.nan, math.inf]), "nothing to draw"),
         (one([1, -2.5], log_y=True), "log axis 'y' cannot show -2.5"),
         (figure(Line("a", [1, 2], [1, 2, 3])), "line 'a' has 2 x but 3 y"),
-        (figure(Line("a", [1, 2], [1, 2], [1])), "line 'a' has 1 spread but 2 y"),
+        (figure(Line("a", [1, 2], [1, 2], [(0, 1)])), "line 'a' has a band of 1 but 2 y"),
         (figure(*[Line("a", [1], [1])] * 29), "29 lines, but only 28 can be told apart"),
     ],
 )
