@@ -50,8 +50,6 @@ def work(job: Job) -> Losses:
     config = Config(
         tokenizer.vocab_size,
         n_layer=job.n_layer,
-        n_head=2,
-        n_embd=8,
         residual_attn=skips,
         residual_mlp=skips,
         init=init,
@@ -76,8 +74,7 @@ def rises(runs: list[Losses]) -> Rises:
 
 def line(label: str, rows: list[list[float]], first: int) -> Line:
     stats = [lab.Stat.of(column) for column in zip(*rows)]
-    x = range(first, first + len(stats))
-    return Line(label, x, [s.mean for s in stats], [s.std for s in stats])
+    return lab.line(label, range(first, first + len(stats)), stats)
 
 
 def one_removed(skips: Rises, plain: Rises) -> Figure:
@@ -115,7 +112,7 @@ def spread(figure: Figure) -> str:
     longest = max((drawn.x for drawn in figure.lines), key=len)
     for i, x in enumerate(longest):
         cells = [
-            f"{drawn.y[i]:.3f} ± {drawn.spread[i]:.3f}" if i < len(drawn.y) else ""
+            f"{drawn.y[i]:.3f} ± {drawn.band[i][1] - drawn.y[i]:.3f}" if i < len(drawn.y) else ""
             for drawn in figure.lines
         ]
         rows.append([x, *cells])

@@ -90,6 +90,21 @@ def test_the_frequencies_of_letters_have_the_entropy_worked_out_by_hand():
     assert lab.letter_frequencies([[2, 0, 1, 2], [2, 0, 1, 2]]) == pytest.approx(math.log(3))
 
 
+def test_letter_frequencies_are_judged_name_by_name_on_names_held_out():
+    # Targets: a a 2, a 2. Three of five are a (0), two end a name. Of 'a' the mean counts as much
+    # as that of 'aaa', though it has fewer letters.
+    seen, held_out = [[2, 0, 0, 2], [2, 0, 2]], [[2, 0, 2], [2, 0, 0, 0, 2]]
+    a, end = math.log(5 / 3), math.log(5 / 2)
+    expected = ((a + end) / 2 + (3 * a + end) / 4) / 2
+    assert lab.letter_frequencies(seen, held_out) == pytest.approx(expected)
+
+
+def test_a_running_mean_stands_at_the_last_of_its_steps_with_the_spread_over_seeds():
+    line = lab.running_mean("both", [[1.0, 3.0, 5.0], [3.0, 5.0, 7.0]], 2)
+    assert (list(line.x), line.y) == ([2, 3], [3.0, 5.0])
+    assert line.band[0] == pytest.approx((3.0 - 2**0.5, 3.0 + 2**0.5))
+
+
 def test_names_are_shuffled_by_the_seed_alone():
     documents, tokenizer = lab.names(1)
     assert tokenizer.vocab_size == 27
@@ -206,24 +221,42 @@ def test_norm_placement_says_what_the_numbers_say_in_both_directions():
 
     def words(skips: float, no_skips: float) -> list[str]:
         loss = {job: job.seed + (skips if job.kind.skips else no_skips) for job in jobs}
-        return [line.rpartition(": ")[2] for line in norm_placement.verdicts(8, loss)]
+        lines = norm_placement.verdicts(norm_placement.PAIRS, loss)
+        return [line.rpartition(": ")[2] for line in lines]
 
-    assert words(2.3, 2.6) == ["better"] * 3 + ["no difference seen"] * 4
-    assert words(2.6, 2.3) == ["worse"] * 3 + ["no difference seen"] * 4
-    assert words(2.3, 2.3) == ["no difference seen"] * 7
+    assert words(2.3, 2.6) == ["better"] * 3 + ["no difference seen"] * 2
+    assert words(2.6, 2.3) == ["worse"] * 3 + ["no difference seen"] * 2
+    assert words(2.3, 2.3) == ["no difference seen"] * 5
+
+    deep = [
+        norm_placement.Job(kind, 12, seed, 1, 1) for kind in norm_placement.DEEP for seed in (0, 1)
+    ]
+    loss = dict(zip(deep, [2.4, 2.5, 2.8, 2.9, 2.6, 2.7]))
+    assert norm_placement.verdicts(norm_placement.DEEP_PAIRS, loss) == [
+        "pre-norm, skips -> post-norm, skips: +0.40 ± 0.00: worse",
+        "post-norm, skips -> post-norm, skips, lr 0.003: -0.20 ± 0.00: better",
+    ]
 
 
 def test_thousand_layers_says_what_the_numbers_say_in_both_directions():
-    low, high = [2.4, 2.5, 2.6] * 10, [3.0, 3.1, 3.2] * 10
-
     def words(skips: list[float], others: list[float]) -> list[str]:
-        results = dict.fromkeys(thousand_layers.KINDS, others) | {"with skips": skips}
-        lines = thousand_layers.verdicts(results, 2.82)
-        return [line.rpartition(": ")[2] for line in lines]
+        # Seeds differ by more than kinds do, but in all kinds alike.
+        losses = {"with skips": skips, "with skips, one rate for all": others, "no skips": others}
+        runs = {
+            kind: [
+                thousand_layers.Run([loss] * 30, loss + shift, 2.8 + shift)
+                for loss, shift in zip(of_seeds, (0.0, 1.0, 2.0))
+            ]
+            for kind, of_seeds in losses.items()
+        }
+        title = thousand_layers.figure(1000, runs).title
+        assert f"{sum(skips) / 3 + 1:.2f} ± " in title
+        return [line.rpartition(": ")[2] for line in thousand_layers.verdicts(runs)]
 
+    low, high = [2.4, 2.41, 2.39], [3.0, 3.01, 3.02]
     assert words(low, high) == ["better", "worse", "worse", "worse", "worse"]
     assert words(high, low) == ["worse", "better", "better", "better", "better"]
-    assert words([2.8, 2.9] * 3, [2.9, 2.8] * 3) == ["no difference seen"] * 5
+    assert words([2.8, 2.9, 2.7], [2.9, 2.7, 2.8]) == ["no difference seen"] * 5
 
 
 def test_identity_says_what_the_numbers_say_in_both_directions(capsys):
