@@ -1,8 +1,8 @@
 """Which plus sign matters? A block has two: x + attention(x) and x + mlp(x).
 
 You will see GPTs of 1, 2 and 4 layers trained on names with both skips, with one of them, and with
-neither, from the same first weights. The loss is measured on names held out, and told as what the
-net has learned beyond the frequencies of letters. It takes about a minute on two cores.
+neither, from the same first weights. The loss is measured on names held out, and told as how much
+lower it is than with neither and the same seed. It takes about a minute on two cores.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KINDS = {  # residual_attn, residual_mlp
     "MLP only": (False, True),
     "neither": (False, False),
 }
-UNIT = "nats per token better than letter frequencies (more is better)"
+UNIT = "loss less than with neither skip (nats per token; more is better)"
 
 
 class Job(NamedTuple):
@@ -83,11 +83,12 @@ def title(depths: list[int], gain: Losses) -> str:
     )
 
 
-def bars(depths: list[int], losses: Losses, frequencies: float) -> list[Bar]:
+def bars(depths: list[int], gain: Losses) -> list[Bar]:
     return [
-        Bar(kind, frequencies - losses[kind, n].mean, losses[kind, n].std, f"layers: {n}")
+        Bar(kind, gain[kind, n].mean, gain[kind, n].std, f"layers: {n}")
         for n in depths
         for kind in KINDS
+        if kind != "neither"
     ]
 
 
@@ -111,8 +112,7 @@ def main(argv: list[str] | None = None) -> int:
     print("\nBetter than neither by, seed by seed:")
     for line in verdicts(depths, gain):
         lab.say(line)
-    frequencies = lab.letter_frequencies(lab.names(0)[0])
-    plot = (title(depths, gain), bars(depths, losses, frequencies), UNIT)
+    plot = (title(depths, gain), bars(depths, gain), UNIT)
     lab.draw(text_bars, *plot)
     lab.save(svg_bars(*plot), args.out)
     return 0
