@@ -88,7 +88,13 @@ def padded(a: Floats, width: int) -> list[Any]:
 def matmul(a: Floats, b: Floats) -> Floats:
     """a bᵀ: each row of a times each row of b. Short products are faster written out."""
     width = len(a[0]) if a and b else 0
-    if 0 < width <= 8:  # the positions of a name of up to seven letters
+    if 0 < width <= 4:  # the part of a vector that one head sees
+        b = padded(b, 4)
+        return [
+            [a0*b0 + a1*b1 + a2*b2 + a3*b3 for b0, b1, b2, b3 in b]
+            for a0, a1, a2, a3 in padded(a, 4)
+        ]
+    if 4 < width <= 8:  # the positions of a name of up to seven letters
         b = padded(b, 8)
         return [
             [a0*b0 + a1*b1 + a2*b2 + a3*b3 + a4*b4 + a5*b5 + a6*b6 + a7*b7

@@ -125,6 +125,15 @@ def build_ragged_rows(ops, rng):
 BUILDS = {name[6:]: build for name, build in globals().items() if name.startswith("build_")}
 
 
+@pytest.mark.parametrize("length", range(1, 20))
+def test_products_agree_at_every_length_written_out_or_not(length):
+    def build(ops, rng):
+        x, weight = draw(rng, length, length), draw(rng, length, length)
+        return ops.linear(x, weight), [x, weight]
+
+    agree(build, length)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("build", BUILDS.values(), ids=BUILDS)
 def test_both_tellings_agree_on_random_shapes(build, seed):
