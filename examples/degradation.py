@@ -97,7 +97,7 @@ def figure(depths: list[int], seen: Curves, held_out: Curves, frequencies: float
         for kind, stats in losses.items()
     ]
     references = [("letter frequencies", frequencies)]
-    return Figure(title, "layers", "loss (nats per token)", lines, references)
+    return Figure(title, "layers", f"loss (nats per token); {lab.BAND}", lines, references)
 
 
 def report(depths: list[int], seen: Curves, held_out: Curves) -> None:

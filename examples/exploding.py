@@ -92,17 +92,18 @@ def report(growth: Growth, n_layer: int) -> None:
     rows: list[list[object]] = [["gain", *GAINS]]
     rows += [[kind, *(f"{s.mean:.1f}±{s.std:.1f}" for s in growth[kind])] for kind in KINDS]
     lab.say(lab.table(rows) + "\n")
-    rows = [["gains at which it", f"shrinks {10**FAR:g} times", "grows as much"]]
+    print(f"Gains at which the gradient vanishes (shrinks over {10**FAR:g} times) or explodes:")
+    rows = [["", "vanishes", "explodes"]]
     rows += [[kind, gains_where(growth[kind], -1), gains_where(growth[kind], 1)] for kind in KINDS]
     lab.say(lab.table(rows) + "\n")
-    print(f"Powers of ten at gain {GAINS[-1]:g}, from skips alone to")
+    print(f"Powers of ten by which it grows at gain {GAINS[-1]:g}:")
     for kind in ("skips and scaling", "skips and norm"):
         word = lab.compare(growth["with skips"][-1], growth[kind][-1], "smaller", "larger")
-        lab.say(f"{kind}: {word}")
+        lab.say(f"with skips -> {kind}: {word}")
 
 
 def curve(kind: str, stats: list[lab.Stat]) -> Line:
-    band = [(10 ** (s.mean - s.std), 10 ** (s.mean + s.std)) for s in stats]
+    band = [(10**s.low, 10**s.high) for s in stats]
     return Line(kind, GAINS, [10**s.mean for s in stats], band)
 
 
@@ -112,7 +113,7 @@ def figure(growth: Growth, n_layer: int) -> Figure:
     return Figure(
         f"{verdict(growth)}. Growth of the gradient at gain 1: {', '.join(at_1)} ({seeds})",
         "gain: weights of std gain / sqrt(fan_in)",
-        f"|dL/dx_0| / |dL/dx_{n_layer}| at the start, geometric mean",
+        f"|dL/dx_0| / |dL/dx_{n_layer}| at the start; geometric mean; {lab.BAND}",
         [curve(kind, growth[kind]) for kind in KINDS],
         references=[("unchanged", 1.0)],
         log_y=True,

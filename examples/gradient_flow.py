@@ -13,6 +13,7 @@ import random
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import isfinite, nan
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -76,8 +77,9 @@ def work(job: Job) -> tuple[Flow, Flow]:
 Rows = list[list[float]]  # one row a seed, one number a layer
 
 
-def agreed(words: list[str]) -> str:
-    return words[0] if len(set(words)) == 1 else "differs by seed"
+def agreed(rows: Rows, word: Callable[[list[float]], str]) -> str:
+    words = {word(row) if all(map(isfinite, row)) else "diverged" for row in rows}
+    return words.pop() if len(words) == 1 else "differs by seed"
 
 
 def arrival(rows: Rows) -> str:
@@ -86,15 +88,15 @@ def arrival(rows: Rows) -> str:
     def word(first: float, last: float) -> str:
         return "vanishes" if first * FAR < last else "explodes" if first > last * FAR else "arrives"
 
-    return agreed([word(row[0], row[-1]) for row in rows])
+    return agreed(rows, lambda row: word(row[0], row[-1]))
 
 
 def likeness(rows: Rows) -> str:
-    return agreed(["alike" if row[-1] > ALIKE else "different" for row in rows])
+    return agreed(rows, lambda row: "alike" if row[-1] > ALIKE else "different")
 
 
 def lesson(rows: Rows) -> str:
-    return agreed(["too small for Adam" if row[-1] < EPS else "enough for Adam" for row in rows])
+    return agreed(rows, lambda row: ("too small" if row[-1] < EPS else "enough") + " for Adam")
 
 
 def told(judge: Callable[[Rows], str], curves: dict[str, Rows]) -> str:
@@ -107,7 +109,7 @@ def told(judge: Callable[[Rows], str], curves: dict[str, Rows]) -> str:
 
 def line(kind: str, rows: Rows) -> Line:
     """The median over seeds, for a mean would show the largest; in a band of all of them."""
-    columns = list(zip(*rows))
+    columns = [column if all(map(isfinite, column)) else (nan,) for column in zip(*rows)]
     band = [(min(column), max(column)) for column in columns]
     return Line(kind, range(len(columns)), [median(column) for column in columns], band)
 
@@ -173,7 +175,8 @@ def main(argv: list[str] | None = None) -> int:
     for shown, figure in panels:
         lab.draw(partial(text_lines, height=10), figure)
         lab.say(spread(shown))
-    title = f"What reaches the first of {n_layer} blocks (median of {lab.seeds_seen(args.seeds)})"
+    seen = f"median of {lab.seeds_seen(args.seeds)}; {lab.BAND}"
+    title = f"What reaches the first of {n_layer} blocks ({seen})"
     lab.save(svg_panels(title, [figure for _, figure in panels]), args.out)
     return 0
 

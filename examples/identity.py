@@ -24,7 +24,7 @@ from micrograd_res.engine import Value
 from micrograd_res.functional import Sequence
 from micrograd_res.model import Config, Params, as_floats, gpt, init_params, layer_of, mlp
 from micrograd_res.optim import Adam, learning_rate, param_groups
-from micrograd_res.plot import Figure, Line, svg_panels, text_lines
+from micrograd_res.plot import Figure, svg_panels, text_lines
 from micrograd_res.train import train
 
 KINDS = {  # skips, init
@@ -99,9 +99,9 @@ def run_towers(depths: list[int], steps: int, seeds: range) -> Errors:
 
 
 def report_towers(depths: list[int], errors: Errors) -> Figure:
-    rows = [[f"{s.mean:.1g}±{s.std:.0e}" for s in stats] for stats in errors.values()]
+    rows = [[s.text(".1g") for s in stats] for stats in errors.values()]
     print("1. The mean squared error of towers that learned y = x, by the blocks they have")
-    print(lab.table([["", *depths], *([kind, *row] for kind, row in zip(errors, rows))]))
+    lab.say(lab.table([["", *depths], *([kind, *row] for kind, row in zip(errors, rows))]))
     plain_net, zero = errors["no skips"], errors["with skips, zero start"]
     exact = "is exactly 0" if not any(s.mean or s.std for s in zero) else "is NOT 0 throughout"
     title = (
@@ -109,8 +109,9 @@ def report_towers(depths: list[int], errors: Errors) -> Figure:
         f"{lab.trend(plain_net[0], plain_net[-1], '.1g')} without skips; "
         f"with skips and a zero start it {exact} ({lab.seeds_seen(zero[0].n)})"
     )
-    lines = [Line(kind, depths, [s.mean for s in stats]) for kind, stats in errors.items()]
-    return Figure(title, "MLP blocks", "mean squared error; 1 is to say 0", lines, log_y=True)
+    lines = [lab.line(kind, depths, stats) for kind, stats in errors.items()]
+    y_label = f"mean squared error; 1 is to say 0; {lab.BAND}"
+    return Figure(title, "MLP blocks", y_label, lines, log_y=True)
 
 
 # ---- 2. Fresh blocks on a trained GPT.
@@ -172,7 +173,7 @@ def report_appended(losses: Errors, changed: dict[str, bool]) -> Figure:
         f"{lab.trend(zero[0], zero[-1])} with skips and a zero start"
     )
     lines = [lab.line(kind, APPENDED, stats) for kind, stats in losses.items()]
-    return Figure(title, "fresh blocks", "loss (nats per token)", lines)
+    return Figure(title, "fresh blocks", f"loss (nats per token); {lab.BAND}", lines)
 
 
 def main(argv: list[str] | None = None) -> int:

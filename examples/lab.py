@@ -66,12 +66,16 @@ def names(seed: int) -> tuple[list[list[int]], Tokenizer]:
 def letter_frequencies(
     documents: list[list[int]], held_out: list[list[int]] | None = None
 ) -> float:
-    """The loss, on the names held out, of a model that knows only how frequent each letter is."""
+    """The loss of a model that knows nothing but how frequent each letter of the documents is.
+
+    On the names held out, or if there are none on the documents; as in training, the mean over
+    names of each name's mean.
+    """
     counts = Counter(token for document in documents for token in document[1:])
     total = sum(counts.values())
     means = [
         sum(math.log(total / counts[token]) for token in document[1:]) / (len(document) - 1)
-        for document in held_out or documents
+        for document in (documents if held_out is None else held_out)
     ]
     return sum(means) / len(means)
 
@@ -152,16 +156,24 @@ class Stat(NamedTuple):
     mean: float
     std: float  # of the sample over seeds; 0 for one seed
     n: int
+    low: float = math.nan
+    high: float = math.nan
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Stat:
         values = list(values)
         mean = sum(values) / len(values)
         finite = len(values) > 1 and math.isfinite(mean)
-        return cls(mean, statistics.stdev(values) if finite else 0.0, len(values))
+        std = statistics.stdev(values) if finite else 0.0
+        return cls(mean, std, len(values), min(values), max(values))
 
-    def __str__(self) -> str:
-        return f"{self.mean:.2f}" + (f" ± {self.std:.2f}" if self.n > 1 else "")
+    def text(self, spec: str = ".2f") -> str:
+        return f"{self.mean:{spec}}" + (f" ± {self.std:{spec}}" if self.n > 1 else "")
+
+    __str__ = text
+
+    def signed(self) -> str:
+        return "+" * (self.mean >= 0) + self.text()
 
 
 def over_seeds(jobs: Sequence[Any], values: Iterable[float]) -> dict[tuple[Any, int], Stat]:
@@ -198,7 +210,7 @@ def change(differences: Stat, fell: str, rose: str) -> str:
     """'-0.33 ± 0.05: ' and the word for it. Of two runs with one seed, the difference spreads less
     than either; it must be four standard deviations from 0, as if 0 had the same spread."""
     word = verdict(Stat(0.0, differences.std, differences.n), differences, fell, rose)
-    return f"{'+' * (differences.mean >= 0)}{differences}: {word}"
+    return f"{differences.signed()}: {word}"
 
 
 def trend(a: Stat, b: Stat, spec: str = ".2f") -> str:
@@ -210,16 +222,18 @@ def trend(a: Stat, b: Stat, spec: str = ".2f") -> str:
 
 
 def line(label: str, x: Sequence[float], stats: Sequence[Stat]) -> Line:
-    """The means, in a band of one standard deviation."""
-    band = [(s.mean - s.std, s.mean + s.std) for s in stats]
-    return Line(label, x, [s.mean for s in stats], band)
+    """The means, in a band from the lowest to the highest seed."""
+    return Line(label, x, [s.mean for s in stats], [(s.low, s.high) for s in stats])
 
 
 def running_mean(label: str, losses: list[list[float]], window: int) -> Line:
-    """Of the losses of each seed, the mean of `window` steps, standing at the last of them."""
+    """The losses of each seed as means of `window` steps, each standing at the last of them."""
     ends = range(window, len(losses[0]) + 1)
     stats = [Stat.of(sum(seed[end - window : end]) / window for seed in losses) for end in ends]
     return line(label, ends, stats)
+
+
+BAND = "band: all seeds"  # for the axis of a figure with such lines
 
 
 def seeds_seen(n: int) -> str:

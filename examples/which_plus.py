@@ -27,7 +27,8 @@ KINDS = {  # residual_attn, residual_mlp
     "MLP only": (False, True),
     "neither": (False, False),
 }
-UNIT = "loss less than with neither skip (nats per token; more is better)"
+SOME = tuple(KINDS)[:3]  # the kinds that have a skip
+UNIT = "how much lower the loss is than with neither skip (nats per token)"
 
 
 class Job(NamedTuple):
@@ -69,8 +70,7 @@ def verdicts(depths: list[int], gain: Losses) -> list[str]:
     return [
         f"layers {n}, {kind}: {lab.change(gain[kind, n], 'hurt', 'helped')}"
         for n in depths
-        for kind in KINDS
-        if kind != "neither"
+        for kind in SOME
     ]
 
 
@@ -87,8 +87,7 @@ def bars(depths: list[int], gain: Losses) -> list[Bar]:
     return [
         Bar(kind, gain[kind, n].mean, gain[kind, n].std, f"layers: {n}")
         for n in depths
-        for kind in KINDS
-        if kind != "neither"
+        for kind in SOME
     ]
 
 

@@ -190,10 +190,10 @@ class Fused:
         self.pull = pull
         self.n_output = n_output
 
-    def outputs(self, data: Iterable[float]) -> list[Value]:
-        """The `n_output` Values. Floats need none of the checks of Value(), a third of its time."""
+    def make_outputs(self, data: Iterable[float]) -> list[Value]:
+        """The `n_output` Values. The data must be floats: the checks of Value() take a third."""
         values = list(map(object.__new__, repeat(Value, self.n_output)))
-        for i, (value, number) in enumerate(zip(values, data)):
+        for i, (value, number) in enumerate(zip(values, data, strict=True)):
             value.data = number
             value.grad = 0.0
             value._inputs = self

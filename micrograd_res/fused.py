@@ -61,7 +61,7 @@ def fuse(y: Floats, pull: Pull, *inputs: Sequence) -> Sequence:
         pull=lambda dy: flatten(flatten(pull(rows(dy)))),
         n_output=ends[-1],
     )
-    return rows(operation.outputs(flatten(y)))
+    return rows(operation.make_outputs(flatten(y)))
 
 
 def transpose(a: Floats) -> Any:  # rows as tuples, which are as good

@@ -4,6 +4,7 @@ Both share one layout, in which positions run from 0 (left, bottom) to 1.
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -32,7 +33,7 @@ class Line:
     label: str
     x: Sequence[float]
     y: Sequence[float]  # NaN and infinity leave a gap
-    band: Sequence[tuple[float, float]] = ()  # lowest and highest at each x; () for no band
+    band: Sequence[tuple[float, float]] = ()  # lower and upper edge at each x; () for no band
 
 
 @dataclass(frozen=True)
@@ -268,10 +269,12 @@ def _text_cells(layout: _Layout, columns: int, height: int) -> _Cells:
             paths |= _path(cells)
             for cell in dict.fromkeys(cells):
                 there.setdefault(cell, []).append(MARKS[i])
-    # Curves that coincide take turns, so that none hides another.
-    shared = [cell for cell in sorted(there) if len(there[cell]) > 1]
-    marks = {cell: marks[0] for cell, marks in there.items()}
-    marks |= {cell: there[cell][n % len(there[cell])] for n, cell in enumerate(shared)}
+    marks: _Cells = {}
+    turns: Counter[str] = Counter()
+    for cell in sorted(there, key=lambda cell: cell[1]):
+        together = "".join(there[cell])  # curves that coincide take turns, column by column
+        marks[cell] = together[turns[together] % len(together)]
+        turns[together] += 1
     return bands | paths | marks
 
 

@@ -131,10 +131,19 @@ def test_a_band_reaches_from_its_lowest_to_its_highest_value_on_a_log_axis_too()
     assert column(Line("a", [0, 1], [1, 4], [(math.nan, 4), (0, 0)]), False)[2:] == [" ", "*", " "]
 
 
-def test_curves_that_coincide_take_turns_so_that_none_hides_another() -> None:
-    same = figure(Line("a", range(9), [1] * 9), Line("b", range(9), [1] * 9))
-    assert text_lines(same).count("●") == 5 + 1  # and one at the label
-    assert text_lines(same).count("○") == 4 + 1
+def test_an_svg_band_goes_along_its_upper_edge_and_back_along_its_lower() -> None:
+    svg = svg_lines(figure(Line("a", [0, 1], [2, 2], [(0, 3), (1, 4)])))
+    band = next(node for node in ElementTree.fromstring(svg).iter() if node.get("fill-opacity"))
+    heights = [float(point.split()[1]) for point in band.attrib["d"][1:-1].split("L")]
+    bottom, top = heights[3], heights[1]  # of 0 and of 4
+    assert heights == pytest.approx([bottom + (top - bottom) * y / 4 for y in (3, 4, 1, 0)])
+
+
+def test_curves_that_coincide_take_turns_by_pairs() -> None:
+    x, low, high = range(10), [i % 2 for i in range(10)], [5 + i % 2 for i in range(10)]
+    lines = [Line("a", x, low), Line("b", x, low), Line("c", x, high), Line("d", x, high)]
+    drawn = text_lines(figure(*lines))
+    assert [drawn.count(mark) for mark in "●○■□"] == [5 + 1] * 4  # and one at the label
 
 
 def test_a_thousand_points_become_a_mean_in_every_column() -> None:

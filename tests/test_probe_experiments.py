@@ -1,5 +1,6 @@
 """The experiments that measure inside a network run, and their words follow the numbers."""
 
+import math
 import subprocess
 from xml.etree import ElementTree
 
@@ -129,6 +130,22 @@ def test_gradient_flow_says_alike_and_too_small_of_what_is():
     assert title.endswith("too small for Adam (with skips), enough for Adam (no skips)")
 
 
+def test_a_flow_is_a_median_in_a_band_of_all_seeds():
+    line = gradient_flow.line("no skips", [[1.0, 4.0], [3.0, 4.0], [9.0, 4.0]])
+    assert (line.y, line.band) == ([3.0, 4.0], [(1.0, 9.0), (4.0, 4.0)])
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_seed_that_diverged_is_called_so_and_leaves_a_gap(bad):
+    rows = [[1.0, bad], [1.0, 2.0], [1.0, 2.0]]
+    assert gradient_flow.arrival(rows) == "differs by seed"
+    assert gradient_flow.likeness([[1.0, bad]]) == "diverged"
+    line = gradient_flow.line("no skips", rows)
+    assert line.y[0] == 1.0
+    assert math.isnan(line.y[1])
+    assert all(map(math.isnan, line.band[1]))
+
+
 # ---- exploding.py
 
 
@@ -168,15 +185,21 @@ def test_a_gradient_explodes_only_beyond_the_spread():
 # ---- lesion.py
 
 
+def test_an_exploding_curve_is_a_geometric_mean_in_a_band_of_all_seeds():
+    curve = exploding.curve("no skips", [Stat.of([1.0, 2.0, 3.0])])
+    assert (curve.y, curve.band) == ([100.0], [(10.0, 1000.0)])
+
+
 def test_lesion_counts_the_cases_in_which_skips_helped():
     small, large = [[0.1, 0.1], [0.1, 0.1]], [[0.5, 0.05], [0.6, 0.7]]
-    assert "less with skips in 3 of 4 cases" in lesion.one_removed(small, large).title
-    assert "less with skips in 1 of 4 cases" in lesion.one_removed(large, small).title
-    assert "less with skips in 0 of 4 cases" in lesion.one_removed(small, small).title
+    assert "less with skips in 3 of 4 cases" in lesion.one_removed(small, large)[1].title
+    assert "less with skips in 1 of 4 cases" in lesion.one_removed(large, small)[1].title
+    assert "less with skips in 0 of 4 cases" in lesion.one_removed(small, small)[1].title
 
 
 def test_lesion_measures_rises_from_the_whole_net():
     runs = [lesion.Losses(2.0, [2.5, 1.5], [2.0, 1.5, 3.0])]
     assert lesion.rises(runs) == [[0.5, -0.5]]
-    title = lesion.last_removed({"with skips": runs}, 2.8).title
-    assert "from 2.00 to 1.50 without 1 of 2, to 3.00 with only" in title
+    stats, figure = lesion.last_removed({"with skips": runs, "no skips": runs}, 2.8)
+    assert "from 2.00 to 1.50 without 1 of 2, to 3.00 with only" in figure.title
+    assert lesion.table(stats, figure).splitlines()[1] == "0             2.000     2.000"
