@@ -95,8 +95,8 @@ def verdicts(runs: Runs) -> list[str]:
 def figure(n_layer: int, runs: Runs, frequencies: float) -> Figure:
     skips, no_skips = (beyond_frequencies(runs[kind]) for kind in ("with skips", "no skips"))
     title = (
-        f"{n_layer:,} layers, {2 * n_layer:,} plus signs: held-out loss against letter "
-        f"frequencies {skips.signed()} with skips, {no_skips.signed()} without "
+        f"{n_layer:,} layers, {2 * n_layer:,} plus signs. Held-out loss minus that of letter "
+        f"frequencies: {skips.signed()} with skips, {no_skips.signed()} without "
         f"({lab.seeds_seen(skips.n)})"
     )
     lines = [lab.running_mean(kind, [run.losses for run in runs[kind]], WINDOW) for kind in KINDS]
