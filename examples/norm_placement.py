@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,8 +31,7 @@ class Kind(NamedTuple):
 
     def __str__(self) -> str:
         norm = {"pre": "pre-norm", "post": "post-norm", "none": "no norm"}[self.norm]
-        lr = "" if self.lr == 0.01 else f", lr {self.lr:g}"
-        return f"{norm}, {'skips' if self.skips else 'no skips'}{lr}"
+        return f"{norm}, {'skips' if self.skips else 'no skips'}"
 
 
 KINDS = (
@@ -102,12 +101,18 @@ PAIRS += [(PRE, POST), (PRE, NONE)]
 DEEP_PAIRS = [(DEEP[0], DEEP[1]), (DEEP[1], DEEP[2]), (DEEP[1], DEEP[3])]
 
 
-def verdicts(pairs: Iterable[tuple[Kind, Kind]], loss: dict[Job, float]) -> list[str]:
+def with_rate(kind: Kind) -> str:
+    return f"{kind.norm}-norm, lr {kind.lr:g}"
+
+
+def verdicts(
+    pairs: Iterable[tuple[Kind, Kind]], loss: dict[Job, float], name: Callable[[Kind], str] = str
+) -> list[str]:
     lines = []
     for first, second in pairs:
         jobs = [job for job in loss if job.kind == first]
         more = lab.Stat.of(loss[job._replace(kind=second)] - loss[job] for job in jobs)
-        lines.append(f"{first} -> {second}: {lab.change(more, 'better', 'worse')}")
+        lines.append(f"{name(first)} -> {name(second)}: {lab.change(more, 'better', 'worse')}")
     return lines
 
 
@@ -128,14 +133,14 @@ def figure(depths: list[int], losses: Losses, frequencies: float) -> Figure:
 def deep_figure(n_layer: int, runs: dict[Kind, list[Run]], frequencies: float) -> Figure:
     """The loss of the deep nets while they train."""
     ends = {kind: lab.Stat.of(run.held_out for run in runs[kind]) for kind in DEEP}
-    names = {kind: f"{kind.norm}-norm, lr {kind.lr:g}" for kind in DEEP}
-    told = ", ".join(f"{stat} ({names[kind]})" for kind, stat in ends.items())
+    told = ", ".join(f"{stat} ({with_rate(kind)})" for kind, stat in ends.items())
     title = (
         f"{n_layer} layers, {DEEP_N_EMBD} wide, with skips: loss on held-out names in the end "
         f"{told}; {lab.seeds_seen(ends[DEEP[0]].n)}"
     )
     lines = [
-        lab.running_mean(names[kind], [run.losses for run in runs[kind]], WINDOW) for kind in DEEP
+        lab.running_mean(with_rate(kind), [run.losses for run in runs[kind]], WINDOW)
+        for kind in DEEP
     ]
     y_label = f"training loss (nats per token), mean of {WINDOW} steps; {lab.BAND}"
     return Figure(title, "training step", y_label, lines, [("letter frequencies", frequencies)])
@@ -173,8 +178,8 @@ def main(argv: list[str] | None = None) -> int:
     deepest = {job: loss[job] for job in grid if job.n_layer == depths[-1]}
     for line in verdicts(PAIRS, deepest):
         lab.say(line)
-    print(f"\nAnd at {deep} layers, {DEEP_N_EMBD} wide (lr 0.01 unless said):")
-    for line in verdicts(DEEP_PAIRS, {job: loss[job] for job in deep_jobs}):
+    print(f"\nAnd at {deep} layers, {DEEP_N_EMBD} wide, with skips:")
+    for line in verdicts(DEEP_PAIRS, {job: loss[job] for job in deep_jobs}, with_rate):
         lab.say(line)
 
     of_kind = {kind: [runs[job] for job in deep_jobs if job.kind == kind] for kind in DEEP}
