@@ -2,7 +2,7 @@
 
 You will see GPTs of 1 to 6 layers memorise the same 32 names. Nothing is held out, so more layers
 could only help. Three curves: with both skips; without; and without, but with first weights and a
-learning rate chosen to be kind to a stack without skips. It takes about three minutes on two cores.
+learning rate chosen to be kind to a stack without skips. It takes about two minutes on two cores.
 
 --names trains on all names instead (five minutes), and measures the loss on names that were held
 out too. If a deeper net loses on both, the reason is not overfitting.

@@ -1,10 +1,11 @@
 """What reaches the first layer: gradients in a GPT of 12 blocks, with and without skips.
 
 You will see that without skips and without norms the gradient of the stream vanishes at the start,
-and that with a norm before each sublayer it does NOT, skips or no skips. What goes wrong there
-without skips is that all positions become alike: attention, whose work is to tell them apart, is
-left with nothing to learn from. After some training the gradient has vanished as well.
-Takes about a minute and a half.
+and that with a norm before each sublayer it does NOT, skips or no skips: it may shrink, but not by
+a factor at each layer. What goes wrong there without skips is that all positions become alike:
+attention, whose work is to tell them apart, is left with next to nothing to learn from in the later
+blocks. After some training the gradient has vanished as well.
+Takes about a minute.
 """
 
 from __future__ import annotations

@@ -3,10 +3,9 @@
 You will see a thousand-layer GPT learn names with skips. Each block adds a little to one stream,
 and that many must start small (init "scaled") and, if they are over 20, move slowly (they learn at
 20 / n_layer of the rate of the embeddings). A second net has skips but one rate for all: is the
-plus sign enough? A third has no skips, and the start and rate that suit it better (init "plain",
-one rate for all).
-All are judged on names held out, beside a guess by the frequencies of letters. It takes twelve
-minutes on two slow cores; --layers 200 takes a fifth of that.
+plus sign enough? A third has no skips, and a start and rate chosen for it (init "plain", one rate
+for all). All are judged on names held out, beside a guess by the frequencies of letters. It takes
+twelve minutes on two slow cores; --layers 200 takes a fifth of that.
 """
 
 from __future__ import annotations
