@@ -111,7 +111,8 @@ class Value:
         return Value(other) ** self
 
     def _operations(self) -> tuple[list[Value | Fused], dict[Value | Fused, list[Value]]]:
-        """The operations behind this Value, inputs first; and of each the outputs that lead here.
+        """The operations behind this Value, inputs first; and of each the outputs that lead here,
+        once for each use.
 
         A Value that was not made by a Fused is the one output of an operation of its own. Depth
         first, on a stack of its own: recursion would end 1,000 deep.
@@ -133,8 +134,7 @@ class Value:
                         stack.append((source, iter(source._inputs)))
                         break
                     made = outputs[source]
-                if source is not value:
-                    made.append(value)
+                made.append(value)
             else:
                 order.append(operation)
                 stack.pop()
