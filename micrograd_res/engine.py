@@ -191,10 +191,10 @@ class Fused:
         self.n_output = n_output
 
     def make_outputs(self, data: Iterable[float]) -> list[Value]:
-        """The `n_output` Values. The data must be floats: the checks of Value() take a third."""
+        """The `n_output` Values, without the checks of Value(), which would take a third."""
         values = list(map(object.__new__, repeat(Value, self.n_output)))
         for i, (value, number) in enumerate(zip(values, data, strict=True)):
-            value.data = number
+            value.data = number * 1.0  # a float, also where somebody has set `data` to an int
             value.grad = 0.0
             value._inputs = self
             value._local_grads = i

@@ -222,6 +222,18 @@ class TestWhatDoesNotFit:
         assert ops.linear(self.rows(2, 3), []) == [[], []]
 
 
+def test_data_that_was_set_to_an_int_gives_floats():
+    x = Value(1.0)
+    x.data = 2
+    for result in (fused.relu([[x]]), fused.add([[x]], [[x]]), fused.linear([[x]], [[x]])):
+        assert type(result[0][0].data) is float
+
+
+def test_a_negative_zero_keeps_its_sign():
+    x = Value(-0.0)
+    assert math.copysign(1.0, fused.add([[x]], [[x]])[0][0].data) == -1.0
+
+
 def test_a_fused_operation_is_one_node_for_all_its_outputs():
     x = [[Value(1.0), Value(2.0)], [Value(3.0), Value(4.0)]]
     y = fused.relu(x)
