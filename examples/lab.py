@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from examples.common import NAMES, Parser, duration, run_main, whole
 from micrograd_res.data import Tokenizer, read_documents
-from micrograd_res.plot import Line, can_show
+from micrograd_res.plot import Figure, Line, can_show
 
 PLOTS = Path(__file__).parent / "plots"
 
@@ -234,6 +234,15 @@ def running_mean(label: str, losses: list[list[float]], window: int) -> Line:
 
 
 BAND = "band: all seeds"  # for the axis of a figure with such lines
+
+
+def training_figure(
+    title: str, losses: dict[str, list[list[float]]], window: int, frequencies: float
+) -> Figure:
+    """While they train: for each label the losses of its seeds, as means of `window` steps."""
+    lines = [running_mean(label, of_seeds, window) for label, of_seeds in losses.items()]
+    y_label = f"training loss (nats per token), mean of {window} steps; {BAND}"
+    return Figure(title, "training step", y_label, lines, [("letter frequencies", frequencies)])
 
 
 def seeds_seen(n: int) -> str:

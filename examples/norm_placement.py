@@ -133,12 +133,8 @@ def deep_figure(n_layer: int, runs: dict[Kind, list[Run]], frequencies: float) -
         f"{n_layer} layers, {DEEP_N_EMBD} wide, with skips: loss on held-out names in the end "
         f"{told}; {lab.seeds_seen(ends[DEEP[0]].n)}"
     )
-    lines = [
-        lab.running_mean(with_rate(kind), [run.losses for run in runs[kind]], WINDOW)
-        for kind in DEEP
-    ]
-    y_label = f"training loss (nats per token), mean of {WINDOW} steps; {lab.BAND}"
-    return Figure(title, "training step", y_label, lines, [("letter frequencies", frequencies)])
+    losses = {with_rate(kind): [run.losses for run in runs[kind]] for kind in DEEP}
+    return lab.training_figure(title, losses, WINDOW, frequencies)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -154,17 +150,16 @@ def main(argv: list[str] | None = None) -> int:
     deep_jobs = [
         Job(kind, deep, seed, steps, held_out, DEEP_N_EMBD) for kind in DEEP for seed in seeds
     ]
-    jobs = [
+    grid = [
         Job(kind, n_layer, seed, steps, held_out)
         for n_layer in reversed(depths)
         for kind in KINDS
         for seed in seeds
     ]
-    jobs = deep_jobs + jobs
+    jobs = deep_jobs + grid
     runs = dict(zip(jobs, lab.run_all(work, jobs, sum(steps * ticks(job) for job in jobs))))
     loss = {job: run.held_out for job, run in runs.items()}
 
-    grid = jobs[len(deep_jobs) :]
     stats = lab.over_seeds(grid, [loss[job] for job in grid])
     losses = {kind: [stats[kind, n] for n in depths] for kind in KINDS}
     rows = [[kind, *stats] for kind, stats in losses.items()]

@@ -98,9 +98,8 @@ def figure(n_layer: int, runs: Runs, frequencies: float) -> Figure:
         f"frequencies: {skips.signed()} with skips, {no_skips.signed()} without "
         f"({lab.seeds_seen(skips.n)})"
     )
-    lines = [lab.running_mean(kind, [run.losses for run in runs[kind]], WINDOW) for kind in KINDS]
-    y_label = f"training loss (nats per token), mean of {WINDOW} steps; {lab.BAND}"
-    return Figure(title, "training step", y_label, lines, [("letter frequencies", frequencies)])
+    losses = {kind: [run.losses for run in runs[kind]] for kind in KINDS}
+    return lab.training_figure(title, losses, WINDOW, frequencies)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -12,7 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from examples import degradation, identity, lab, norm_placement, thousand_layers, which_plus
+from examples import (
+    degradation,
+    exploding,
+    gradient_flow,
+    identity,
+    lab,
+    lesion,
+    norm_placement,
+    one_plus,
+    thousand_layers,
+    which_plus,
+)
 from examples.lab import Stat
 
 EXPERIMENTS = [degradation, identity, norm_placement, thousand_layers, which_plus]
@@ -142,7 +153,7 @@ def test_all_names_can_be_learned_with_held_out_names_beside(monkeypatch, capsys
     assert "no skips, tuned (held out)" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS)
+@pytest.mark.parametrize("experiment", [*EXPERIMENTS, exploding, gradient_flow, lesion, one_plus])
 @pytest.mark.parametrize("flags", [["--seeds", "0"], ["--nope"], ["--out", "no/such/x.svg"]])
 def test_a_flag_that_cannot_be_used_is_one_line_and_status_2(experiment, flags, capsys):
     assert lab.start(lambda: experiment.main(flags)) == 2

@@ -31,13 +31,6 @@ def test_a_quick_run_prints_80_columns_and_writes_a_figure(
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
-@pytest.mark.parametrize("flags", [["--seeds", "0"], ["--nope"], ["--out", "no/such/x.svg"]])
-def test_a_flag_that_cannot_be_used_is_one_line_and_status_2(experiment, flags, capsys):
-    assert lab.start(lambda: experiment.main(flags)) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
-
-
-@pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_in_processes_and_in_ascii(experiment):
     name = experiment.__name__.rpartition(".")[2] + ".py"
     run = subprocess.run(
